@@ -26,7 +26,7 @@ CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda-12.4/cuda.h
 CUDA_H_SUM := 2121d5551f2869145b7362a30d94a42da4dac9cb478eeeb3685e18fade82e5bc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-abi
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,10 +50,10 @@ lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 # The root's tests only read the sources.
-race: tools-race tools-gen tools-s3 ## all tests but the root's under the race detector, in random order
+race: tools-race tools-gen tools-s3 tools-ptx ## all tests but the root's under the race detector, in random order
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/)
 
-purego: tools-race tools-gen tools-s3 tools-mpi ## all tests without cgo
+purego: tools-race tools-gen tools-s3 tools-mpi tools-ptx ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
@@ -127,6 +127,10 @@ ops: ## docs/ops.md from the op table
 generate: ## the assembly from its generator
 	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel
 
+ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the assembler makes of it
+	tensor/cuda/kernels/compile.sh tensor/cuda/kernels
+	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
+
 clean: ## remove what was built
 	rm -rf $(BIN)
 
@@ -158,6 +162,11 @@ tools-mpi:
 	@{ command -v mpirun && mpicc -E -include mpi.h -x c /dev/null; } >/dev/null 2>&1 || \
 		{ $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin libopenmpi-dev; } || \
 		echo "Open MPI could not be installed: the tests with it are skipped"
+
+# clang makes PTX, and NVIDIA's assembler checks it. The assembler comes from non-free into the user's cache; nothing of it is installed.
+tools-ptx:
+	@command -v clang-19 >/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends clang-19; }
+	@tensor/cuda/tools.sh assembler
 
 # An arm64 program is to start like any other, for tests start themselves as processes: qemu, by binfmt_misc.
 tools-arm64:

@@ -129,6 +129,7 @@ var floors = map[string]int{
 	"tensor/cuda/memory":               2,
 	"tensor/cuda/gpucheck":             3,
 	"tensor/cuda/cudatest":             2,
+	"tensor/cuda/kernels":              0,
 
 	"gather/status":          0,
 	"gather/codec":           1,

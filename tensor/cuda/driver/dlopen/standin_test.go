@@ -293,19 +293,23 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestRefused checks that the stand-in refuses the calls that it does not carry out.
+// TestRefused checks that the stand-in refuses text that is no program, a launch of no
+// function, and the calls that it does not carry out.
 func TestRefused(t *testing.T) {
 	inContext(t, standIn(t), func(d *Driver) {
-		var a driver.Args
 		_, load := d.ModuleLoad(".version 7.5")
-		for name, err := range map[string]error{
-			"ModuleLoad":   load,
-			"Launch":       d.Launch(1, driver.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}}, a.Uint32(1)),
-			"CaptureBegin": d.CaptureBegin(0, driver.CaptureGlobal),
-			"GraphLaunch":  d.GraphLaunch(1, 0),
+		for _, c := range []struct {
+			name string
+			err  error
+			want driver.Result
+		}{
+			{"ModuleLoad", load, driver.InvalidPTX},
+			{"Launch", d.Launch(1, driver.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}}, new(driver.Args).Uint32(1)), driver.InvalidHandle},
+			{"CaptureBegin", d.CaptureBegin(0, driver.CaptureGlobal), driver.NotSupported},
+			{"GraphLaunch", d.GraphLaunch(1, 0), driver.NotSupported},
 		} {
-			if !errors.Is(err, driver.NotSupported) {
-				t.Errorf("%s: %v, want %v", name, err, driver.NotSupported)
+			if !errors.Is(c.err, c.want) {
+				t.Errorf("%s: %v, want %v", c.name, c.err, c.want)
 			}
 		}
 	})

@@ -159,7 +159,8 @@ static bool operand_fits(const Instruction *i, const Operand *o, char letter) {
 	case 'X':
 		if (value && it->kind == SYMBOL) return (t == T_U64 || t == T_B64 || t == T_S64 || t == T_U32 || t == T_B32) && it->symbol->kind != S_FUNCTION;
 		if (value && it->kind == SPECIAL) return i->op == O_mov && (t == T_U32 || t == T_B32 || t == T_S32);
-		return value && (t == T_PRED ? is_predicate(it, false) && !it->inverted : fits(it, t, false, false));
+		if (value && t == T_PRED) return it->kind == INTEGER || (is_predicate(it, false) && !it->inverted);
+		return value && fits(it, t, false, false);
 	case 'K': return parts(i, o, false);
 	case 'k': return parts(i, o, true);
 	case 'M': return address(i, o);

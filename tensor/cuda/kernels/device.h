@@ -1,0 +1,38 @@
+// Device is what the kernels use of CUDA C: attributes and clang's builtins. NVIDIA's
+// headers and libraries are not needed.
+#define KERNEL extern "C" __attribute__((global)) void
+#define SHARED static __attribute__((shared))
+#define THREADS(n) __attribute__((launch_bounds(n)))
+#define DEVICE static inline __attribute__((device, always_inline))
+typedef unsigned u32;
+typedef unsigned long long u64;
+
+DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
+DEVICE u32 block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE void barrier() { __syncthreads(); }
+DEVICE u32 bits(float f) { return __builtin_bit_cast(u32, f); }
+DEVICE float from_bits(u32 b) { return __builtin_bit_cast(float, b); }
+DEVICE float down(float v, u32 n) { return __nvvm_shfl_sync_down_f32(~0u, v, n, 31); }
+DEVICE u32 down(u32 v, u32 n) { return __nvvm_shfl_sync_down_i32(~0u, v, n, 31); }
+DEVICE float up(float v, u32 n) { return __nvvm_shfl_sync_up_f32(~0u, v, n, 0); }
+
+// exponential returns e^x by operations that round as the manual says, so that it has the
+// same bits on every device. Below -87.3 it is 0, above 88.7 infinity.
+DEVICE float exponential(float x) {
+	float n = __builtin_rintf(x * 1.44269504f);
+	float r = __builtin_fmaf(n, -0.693145752f, x);
+	r = __builtin_fmaf(n, -1.42860677e-6f, r);
+	float p = 1.98412698e-4f;
+	p = __builtin_fmaf(p, r, 1.38888889e-3f);
+	p = __builtin_fmaf(p, r, 8.33333333e-3f);
+	p = __builtin_fmaf(p, r, 4.16666667e-2f);
+	p = __builtin_fmaf(p, r, 1.66666667e-1f);
+	p = __builtin_fmaf(p, r, 0.5f);
+	p = __builtin_fmaf(p, r, 1.0f);
+	p = __builtin_fmaf(p, r, 1.0f);
+	if (x < -87.3f) return 0;
+	if (x > 88.7f) return __builtin_inff();
+	return x != x ? x : p * from_bits((u32)((int)n + 127) << 23);
+}

@@ -1,0 +1,31 @@
+// Package kernels holds the library of kernels as PTX for sm_80, which newer devices run
+// as well. Clang of Debian's main makes it of the CUDA C beside it: `make ptx`. NVIDIA's
+// toolkit is not needed.
+//
+// No kernel has atomics in a sum, and every fold has an order that depends on the shape
+// alone: results have the same bits in every run. f32 arithmetic rounds as IEEE 754 says,
+// without contraction and without approximate instructions, so they have the same bits on
+// every device as well.
+//
+// Kernels of rows take a block of 256 threads for a row.
+package kernels
+
+import "embed"
+
+//go:embed *.ptx
+var files embed.FS
+
+// Modules are the files of PTX: their names, and the kernels in each.
+var Modules = map[string][]string{
+	"move":    {"transpose_b32", "gather_b32"},
+	"norm":    {"layernorm_f32", "rmsnorm_f32"},
+	"reduce":  {"sum_f32", "max_f32", "argmax_f32"},
+	"scan":    {"cumsum_f32"},
+	"softmax": {"softmax_f32"},
+}
+
+// PTX returns the text of a module.
+func PTX(module string) (string, error) {
+	b, err := files.ReadFile(module + ".ptx")
+	return string(b), err
+}

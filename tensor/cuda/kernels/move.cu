@@ -1,0 +1,30 @@
+// Kernels that move elements of 4 bytes.
+#include "device.h"
+
+#define TILE 32
+
+// transpose_b32: y is x with rows and columns exchanged. A block of 32 by 8 threads moves a
+// tile of 32 by 32, whose rows are one element apart in banks.
+KERNEL THREADS(256) transpose_b32(const u32 *x, u32 *y, u32 rows, u32 columns) {
+	SHARED u32 tile[TILE][TILE + 1];
+	u32 r = block_y() * TILE, c = block() * TILE;
+	for (u32 k = thread_y(); k < TILE; k += 8) {
+		if (r + k < rows && c + thread() < columns) tile[k][thread()] = x[(u64)(r + k) * columns + c + thread()];
+	}
+	barrier();
+	for (u32 k = thread_y(); k < TILE; k += 8) {
+		if (c + k < columns && r + thread() < rows) y[(u64)(c + k) * rows + r + thread()] = tile[thread()][k];
+	}
+}
+
+// gather_b32: row r of y is row index[r] of x, which has so many rows. An index beyond
+// them leaves the row as it is; failed becomes the first such r.
+KERNEL THREADS(256) gather_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 columns, u32 *failed) {
+	u32 r = block();
+	int from = index[r];
+	if (from < 0 || from >= rows) {
+		if (thread() == 0) __nvvm_atom_min_gen_ui(failed, r);
+		return;
+	}
+	for (u32 i = thread(); i < columns; i += 256) y[(u64)r * columns + i] = x[(u64)from * columns + i];
+}

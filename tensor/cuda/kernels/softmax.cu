@@ -1,0 +1,15 @@
+// Softmax of rows.
+#include "tree.h"
+
+// softmax_f32: each row of y is e^(x - m) over its sum, m the maximum of the row of x.
+KERNEL THREADS(ROW) softmax_f32(const float *x, float *y, u32 columns) {
+	SHARED float buffer[9];
+	const float *in = x + (u64)block() * columns;
+	float *out = y + (u64)block() * columns;
+	float m = Max::zero(), s = 0;
+	for (u32 i = thread(); i < columns; i += ROW) m = Max::of(m, in[i]);
+	m = fold<Max>(m, buffer);
+	for (u32 i = thread(); i < columns; i += ROW) s += exponential(in[i] - m);
+	s = fold<Sum>(s, buffer);
+	for (u32 i = thread(); i < columns; i += ROW) out[i] = exponential(in[i] - m) / s;
+}

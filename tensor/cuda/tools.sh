@@ -1,0 +1,62 @@
+#!/bin/sh
+# tools.sh assembler|abi puts NVIDIA's files into the user's cache: ptxas, cuobjdump and
+# nvdisasm, or cuda.h and libcuda.so.1. They are packages of non-free on the machine's own
+# mirror of Debian. Nothing is installed and the system's package lists stay as they are.
+set -eu
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringside/cuda
+suite=trixie
+
+have() {
+	for f in "$@"; do [ -e "$cache/$f" ] || return 1; done
+}
+
+# mirror prints where the machine gets Debian's packages.
+mirror() {
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | head -n 1
+}
+
+apt() {
+	command="$1"
+	shift
+	"$command" -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+		-o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root "$@"
+}
+
+prepare() {
+	mkdir -p "$cache"
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	uri=$(mirror)
+	[ "$uri" ] || { echo "no mirror of Debian in the machine's sources" >&2; exit 1; }
+	mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+	echo "deb $uri $suite non-free" >"$work/sources.list"
+	apt apt-get -qq update
+	cd "$work"
+}
+
+case "${1-}" in
+assembler)
+	have bin/ptxas bin/cuobjdump bin/nvdisasm && exit 0
+	prepare
+	apt apt-get -qq download nvidia-cuda-toolkit
+	dpkg-deb --fsys-tarfile nvidia-cuda-toolkit_*.deb | tar -x ./usr/bin/ptxas ./usr/bin/cuobjdump ./usr/bin/nvdisasm
+	mkdir -p "$cache/bin"
+	mv usr/bin/* "$cache/bin/"
+	;;
+abi)
+	have include/cuda.h lib/libcuda.so.1 && exit 0
+	prepare
+	apt apt-get -qq download libcuda1
+	dpkg-deb -x libcuda1_*.deb .
+	# The headers are first in a large package: the download ends when they are there.
+	package=$(apt apt-get -qq download --print-uris nvidia-cuda-dev | cut -d"'" -f2)
+	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 ./usr/include/cuda.h || true
+	mkdir -p "$cache/include" "$cache/lib"
+	mv usr/include/cuda.h "$cache/include/"
+	cp "$(find usr/lib -name 'libcuda.so.*.*' -type f)" "$cache/lib/libcuda.so.1"
+	;;
+*)
+	echo "usage: $0 assembler|abi" >&2
+	exit 2
+	;;
+esac
