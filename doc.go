@@ -59,7 +59,7 @@
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it
 //	tensor/cuda/memory          a device's memory: segments, streams, handles for others
 //	tensor/cuda/gpucheck        the bundle that tries all of it on a machine with a GPU
-//	tensor/cuda/fakecuda        a strict stand-in for libcuda.so.1 in C, which runs PTX, for tests
+//	tensor/cuda/fakecuda        a strict stand-in for libcuda.so.1 in C, for tests
 //	tensor/cuda/cudatest        runs PTX on it, for tests
 //	tensor/cuda/kernels         kernels: CUDA C and the PTX of it
 //

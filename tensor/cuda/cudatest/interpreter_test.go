@@ -13,9 +13,9 @@ const header = ".version 7.5\n.target sm_80\n.address_size 64\n"
 
 var one = driver.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
 
-// kernel returns PTX of a kernel k whose thread i has the words in[0] to in[3] in %a, %b,
-// %c and %d, the same as floats in %fa to %fd, (b, a) and (d, c) as 64 bits in %wa and %wb
-// and as doubles in %da and %db. Afterwards %x is out[2i] and %y is out[2i+1].
+// kernel returns PTX of a kernel k whose thread i has the words in[0] to in[3] in %a,
+// %b, %c and %d, the same as floats in %fa to %fd, (b, a) and (d, c) as 64 bits in %wa
+// and %wb and as doubles in %da and %db. Afterwards %x is out[2i] and %y is out[2i+1].
 func kernel(body string) string {
 	return header + `.visible .entry k(.param .u64 in, .param .u64 out)
 {

@@ -173,7 +173,7 @@ func TestFindings(t *testing.T) {
 func TestMeasures(t *testing.T) {
 	for _, c := range []struct {
 		name, body                 string
-		sectors, fewest, conflicts uint64 // beyond those of the frame, which is 2 loads and a store
+		sectors, fewest, conflicts uint64 // beyond those of kernel's own accesses
 	}{
 		{"words in a row", "shl.b32 %a, %t, 2;\n cvt.u64.u32 %w, %a;\n add.s64 %w, %w, %in;\n ld.global.u32 %b, [%w];", 4, 4, 0},
 		{"every eighth word", "and.b32 %a, %t, 7;\n shl.b32 %a, %a, 5;\n cvt.u64.u32 %w, %a;\n add.s64 %w, %w, %in;\n ld.global.u32 %b, [%w];", 8, 1, 0},

@@ -32,10 +32,10 @@
 // The interpreter runs one block at a time. A launch writes a [Launch] to the file of
 // FAKECUDA_LAUNCHES. It fails with CUDA_ERROR_LAUNCH_FAILED, as the driver's may or may
 // not, if two threads touch a byte that one of them writes with nothing that orders them,
-// if it reads a register or shared memory that nothing wrote, or if a barrier or a shuffle
-// diverges. An atomic after a fence orders nothing here, so a kernel whose blocks hand
-// values to each other is refused. After a failure all calls of the context return its
-// code. Reads of global memory that nothing wrote are not found.
+// if it reads a register or shared memory that nothing wrote, or if a barrier or a
+// shuffle diverges. An atomic after a fence orders nothing here, so a kernel whose blocks
+// hand values to each other is refused. After a failure all calls of the context return
+// its code. Reads of global memory that nothing wrote are not found.
 //
 // Approximate instructions are off by an error up to the bound in NVIDIA's manual, which
 // depends on the seed. Tensor cores sum exactly and round once. Functions can't call

@@ -132,8 +132,8 @@ func assemble(t *testing.T, module, target string) []string {
 	return rows
 }
 
-// TestAssembler checks that NVIDIA's assembler takes all kernels for all targets, and that
-// what it makes of them is what assembler.txt says.
+// TestAssembler checks that NVIDIA's assembler takes all kernels for all targets, and
+// that it makes of them what assembler.txt says.
 func TestAssembler(t *testing.T) {
 	tool(t, "ptxas")
 	var rows []string

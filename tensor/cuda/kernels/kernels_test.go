@@ -103,9 +103,9 @@ func cumsum(x, _, _ []float32) []float64 {
 	return out
 }
 
-// TestRows compares kernels of rows with float64, at several shapes and seeds of the order
-// of warps and blocks. All seeds must give the same bits, and all accesses the fewest
-// sectors.
+// TestRows compares kernels of rows with float64, at several shapes and seeds of the
+// order of warps and blocks. All seeds must give the same bits, and all accesses the
+// fewest sectors.
 func TestRows(t *testing.T) {
 	for _, c := range []struct {
 		module, kernel string
