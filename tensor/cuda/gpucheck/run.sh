@@ -101,6 +101,7 @@ facts() {
 right() {
 	step "driver, suite" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$library"
 	step "memory, copies" 60 ./memory.test -test.run '^TestCopies$' -test.v -library "$library"
+	step "memory, registration" 30 ./memory.test -test.run '^TestRegistration$' -test.v -library "$library"
 	step "memory, IPC trial" 60 ./memory.test -test.run '^TestTry$' -test.v -library "$library"
 	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
 	if [ "$library" != "$standin" ]; then
