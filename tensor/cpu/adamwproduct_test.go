@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -40,7 +39,7 @@ func productUpdates(s *tensor.Session, keep bool) []*tensor.Tensor {
 // of a product and an update after it, for any number of threads.
 func TestAdamWProductsKeepBits(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, false) }
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		whole := newTraced(t, cpu.Options{Level: &level}, false)
 		// gradients that are kept stay products
 		want := whole.results(t, func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, true) })

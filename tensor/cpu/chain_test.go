@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -27,7 +26,7 @@ func TestChainsOfTwo(t *testing.T) {
 		"-x":  func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Neg() },
 		"x*x": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Square() },
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		for first, f := range ops {
 			for second, g := range ops {
@@ -80,7 +79,7 @@ func TestStretches(t *testing.T) {
 		}},
 	}
 	const length = cpu.Stretch
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		for _, threads := range []int{1, 3} {
 			fused, plain := newTraced(t, cpu.Options{Level: &level, Threads: threads}, true), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 			far, tiles := 0, 0

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
 // TestConvolutionsAgree wants convolutions of f32, most of which are computed directly,
@@ -17,7 +16,7 @@ func TestConvolutionsAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		s, err := cpu.NewSession(&cpu.Options{Level: &level}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -59,7 +58,7 @@ func products(s *tensor.Session) []*tensor.Tensor {
 // TestEpiloguesKeepBits wants operations behind a product to change no bit of the result,
 // for all levels, threads and blocks.
 func TestEpiloguesKeepBits(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		want := plain.results(t, products)
 		if plain.steps[compile.Epilogue] != 0 {

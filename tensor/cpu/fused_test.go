@@ -95,7 +95,7 @@ func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tenso
 // bits must be the same too, unless a step is of a kind that may change them.
 func TestFusionKeepsBits(t *testing.T) {
 	n, first := programs(25, 100), 999+*randomSeed
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		shared := []*traced{newTraced(t, cpu.Options{Level: &level, Threads: 2}, true), newTraced(t, cpu.Options{Level: &level, Threads: 3}, true)}
 		compared := uint64(0)
@@ -169,7 +169,7 @@ func tileShapes(s *tensor.Session) []*tensor.Tensor {
 }
 
 func TestTilesOfAllShapes(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, tileShapes)
 		for _, threads := range []int{1, 2, 3} {
 			d := newTraced(t, cpu.Options{Level: &level, Threads: threads}, threads > 1)
@@ -248,7 +248,7 @@ func TestFusedTrainingStep(t *testing.T) {
 		cases = append(cases, sizes{1 + r.IntN(3), kv * group, kv, 2 + r.IntN(80), 4 + r.IntN(14), 0.1 + r.Float64()/2, r.IntN(2) == 0})
 	}
 	for _, c := range cases {
-		for _, level := range kernel.Levels() {
+		for _, level := range levels() {
 			// the subtest's end closes its devices
 			t.Run(fmt.Sprintf("%v %+v", level, c), func(t *testing.T) {
 				trainingStep(t, level, layer(c.b, c.h, c.kv, c.n, c.d, c.scale, c.causal))
@@ -309,7 +309,7 @@ func TestAdamWOfOneParameterTwice(t *testing.T) {
 		}
 		return []*tensor.Tensor{p, m, v}
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
 		for _, threads := range []int{1, 2, 3} {
 			d := newTraced(t, cpu.Options{Level: &level, Threads: threads}, threads > 1)
@@ -338,7 +338,7 @@ func TestExtremesOfZeros(t *testing.T) {
 		}
 		return out
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
 		for i, got := range newTraced(t, cpu.Options{Level: &level}, false).results(t, f) {
 			if !bytes.Equal(got, want[i]) {
@@ -431,7 +431,7 @@ func TestFoldsOfTiles(t *testing.T) {
 		}
 		return out
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
 		one := newTraced(t, cpu.Options{Level: &level}, false)
 		got := one.results(t, f)

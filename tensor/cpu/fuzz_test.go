@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -179,7 +180,11 @@ func fuzzDevice(tb testing.TB) *cpu.Device {
 // and never to panic.
 func TestMutatedPrograms(t *testing.T) {
 	d := fuzzDevice(t)
-	const first, programs, each = 1, 60, 150
+	const first, each = 1, 150
+	programs := uint64(60)
+	if testsize.Sampled() {
+		programs = 10
+	}
 	run, all := 0, 0
 	for seed := uint64(first); seed < first+programs; seed++ {
 		e := generated(t, seed)

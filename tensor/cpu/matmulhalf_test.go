@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -31,7 +30,7 @@ func halfProducts(s *tensor.Session) []*tensor.Tensor {
 // TestProductsOfHalves wants products to read halves as they are stored and to give the
 // bits of products of widened copies.
 func TestProductsOfHalves(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		want := plain.results(t, halfProducts)
 		for _, threads := range []int{1, 2, 3} {

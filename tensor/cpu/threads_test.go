@@ -8,7 +8,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
@@ -74,7 +73,7 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 
 // TestThreadsChangeNothing wants results to have the same bits for any number of threads.
 func TestThreadsChangeNothing(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range levels() {
 		one, err := cpu.New(&cpu.Options{Level: &level})
 		if err != nil {
 			t.Fatal(err)
