@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -137,9 +138,7 @@ type child struct {
 // duo plays a role on the second core, and one that measures on the first. A Core of -1
 // leaves both where they are.
 func duo(r *run, other, measures role) []float64 {
-	if other.Core == 0 {
-		other.Core = 1
-	}
+	other.Core = cmp.Or(other.Core, 1)
 	return play(r.ctx, r.Options, other, measures)
 }
 

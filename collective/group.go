@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,28 +76,15 @@ type exchangeFunc func(ctx context.Context, mine []byte) ([][]byte, error)
 
 // withDefaults returns a copy of o with the defaults filled in.
 func (o *Options) withDefaults() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	if c.Timeout < 0 || c.MaxObject < 0 {
 		return c, fmt.Errorf("%w: Timeout %v, MaxObject %d, expected nothing negative", ErrOption, c.Timeout, c.MaxObject)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Linger == 0 {
-		c.Linger = DefaultLinger
-	}
-	if c.MaxObject == 0 {
-		c.MaxObject = DefaultMaxObject
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.name == "" {
-		c.name = "world"
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Linger = cmp.Or(c.Linger, DefaultLinger)
+	c.MaxObject = cmp.Or(c.MaxObject, DefaultMaxObject)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.name = cmp.Or(c.name, "world")
 	c.Layout = append([]int(nil), c.Layout...)
 	return c, nil
 }

@@ -13,10 +13,7 @@ import (
 // Waiter, which the transport chooses. The error is ErrBadOption, naming the option and
 // its range.
 func (o *Options) WithDefaults() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.RingBytes = cmp.Or(c.RingBytes, DefaultRingBytes)
 	if err := CheckRingBytes(c.RingBytes); err != nil {

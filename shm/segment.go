@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -47,13 +48,8 @@ type Options struct {
 }
 
 func (o *Options) orDefault() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
-	if v.Dir == "" {
-		v.Dir = defaultDir
-	}
+	v := *cmp.Or(o, &Options{})
+	v.Dir = cmp.Or(v.Dir, defaultDir)
 	return v
 }
 

@@ -140,9 +140,7 @@ func (t *Tensor) Conv2D(w, bias *Tensor, o ConvOptions) *Tensor {
 }
 
 func (t *Tensor) pool(op Op, kernel, stride, pad int) *Tensor {
-	if stride == 0 {
-		stride = kernel
-	}
+	stride = cmp.Or(stride, kernel)
 	k, s, p := int64(kernel), int64(stride), int64(pad)
 	return t.v.s.Apply(op, []int64{k, k, s, s, p, p}, T(t))
 }

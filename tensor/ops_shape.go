@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -162,9 +163,7 @@ func To(start, stop int) Range { return Range{start, stop, 1} }
 
 // By returns start:stop:step. A step of 0 is an error.
 func By(start, stop, step int) Range {
-	if step == 0 {
-		step = noStep
-	}
+	step = cmp.Or(step, noStep)
 	return Range{start, stop, step}
 }
 

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -120,12 +121,8 @@ type place struct {
 // settle checks the options and fills in the defaults.
 func settle(o Options) (*settled, error) {
 	s := &settled{Options: o, runID: rand.Text(), secret: rand.Text() + rand.Text()}
-	if s.Grace == 0 {
-		s.Grace = DefaultGrace
-	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.Grace = cmp.Or(s.Grace, DefaultGrace)
+	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	for _, w := range []*io.Writer{&s.Stdout, &s.Stderr} {
 		if *w == nil {
 			*w = io.Discard
@@ -141,9 +138,7 @@ func settle(o Options) (*settled, error) {
 	for _, h := range s.Hosts {
 		room += h.Ranks
 	}
-	if s.Ranks == 0 {
-		s.Ranks = room
-	}
+	s.Ranks = cmp.Or(s.Ranks, room)
 	for _, e := range slices.Concat(s.Env) {
 		if name, _, ok := strings.Cut(e, "="); !ok || !isName(name) {
 			return nil, fmt.Errorf("%w: variable %q, expected NAME=value", ErrOption, e)

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -68,10 +69,7 @@ func (e *MissingError) Unwrap() error { return ErrMissing }
 // the context ends, or Options.Timeout is over: ErrUnreachable. Rank 0 does not wait for
 // other ranks here; AllGather does. A world of one opens no socket.
 func Open(ctx context.Context, w World, o *Options) (*Store, error) {
-	var opt Options
-	if o != nil {
-		opt = *o
-	}
+	opt := *cmp.Or(o, &Options{})
 	if opt.Timeout <= 0 {
 		opt.Timeout = DefaultTimeout
 	}
@@ -84,9 +82,7 @@ func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 	if opt.order == nil {
 		opt.order = route.Order()
 	}
-	if opt.Logger == nil {
-		opt.Logger = slog.New(slog.DiscardHandler)
-	}
+	opt.Logger = cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
 	if w.Size < 1 || w.Size > MaxSize || w.Rank < 0 || w.Rank >= w.Size {
 		return nil, fmt.Errorf("%w: rank %d of %d, expected a size from 1 to %d and a rank below it", ErrEnvironment, w.Rank, w.Size, MaxSize)
 	}

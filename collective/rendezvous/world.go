@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -101,10 +102,7 @@ func (w World) OneHost() bool { return w.Size == 1 || w.LocalSize == w.Size }
 // Resolve finds out which rank this process is, of how many, and where rank 0 is. See the
 // package's documentation for the order. The error is ErrEnvironment.
 func Resolve(lookup Lookup, o *Overrides) (World, error) {
-	var over Overrides
-	if o != nil {
-		over = *o
-	}
+	over := *cmp.Or(o, &Overrides{})
 	e := &environment{lookup: lookup}
 	w := World{LocalRank: -1, Source: "no launcher"}
 	for _, l := range launchers {
@@ -153,9 +151,7 @@ func (e *environment) common(over Overrides, w *World) {
 	}
 	if over.MasterAddr != "" {
 		w.MasterAddr, w.Socket = over.MasterAddr, ""
-		if w.MasterPort == 0 {
-			w.MasterPort = DefaultPort
-		}
+		w.MasterPort = cmp.Or(w.MasterPort, DefaultPort)
 	}
 	if over.MasterPort != 0 {
 		if over.MasterPort < 0 || over.MasterPort > 65535 {

@@ -115,9 +115,7 @@ func newMesh(options MeshOptions) (*mesh, error) {
 	case m.Size > 1 && m.Exchange == nil:
 		return nil, fmt.Errorf("%w: no Exchange", ipc.ErrBadOption)
 	}
-	if m.Logger == nil {
-		m.Logger = slog.New(slog.DiscardHandler)
-	}
+	m.Logger = cmp.Or(m.Logger, slog.New(slog.DiscardHandler))
 	if m.Order == nil {
 		m.Order = Order()
 	}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -43,9 +44,7 @@ var ours = regexp.MustCompile(`^(\.saving-|data-)[0-9a-f]{32}$`)
 // Names must be unique. One Save at a time may run in a folder, of any process; another
 // returns ErrBusy.
 func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.Named, o *Options) (err error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("checkpoint: saving to %s: %w", dir, err)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,7 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 		return func(ctx context.Context) error { return w.Serve(ctx, child.Addr) }, nil
 	}
 	o := c.o.Dispatcher
-	if o == nil {
-		o = &dispatcher.Options{Logger: c.log}
-	}
+	o = cmp.Or(o, &dispatcher.Options{Logger: c.log})
 	return listen(o, child)
 }
 

@@ -151,10 +151,7 @@ func DefaultArgs(c Child) []string {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	c.Workers = cmp.Or(c.Workers, 1)
 	if c.Workers < 0 || c.Workers > MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)

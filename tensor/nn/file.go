@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -37,9 +38,7 @@ type LoadOptions struct {
 // It reads and sends one tensor at a time; if reading fails midway, the parameters read
 // before have changed.
 func Load(path string, ps []tensor.Named, o *LoadOptions) (notes map[string]string, err error) {
-	if o == nil {
-		o = &LoadOptions{}
-	}
+	o = cmp.Or(o, &LoadOptions{})
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err

@@ -158,9 +158,7 @@ type Summary struct {
 
 // filled returns o with the values of d for zero fields.
 func (o *Options) filled(d Options) Options {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	f := *o
 	f.Steps, f.Batch, f.Warmup = cmp.Or(f.Steps, d.Steps), cmp.Or(f.Batch, d.Batch), cmp.Or(f.Warmup, d.Warmup)
 	f.LR, f.LRLast, f.Decay, f.Clip = cmp.Or(f.LR, d.LR), cmp.Or(f.LRLast, d.LRLast), cmp.Or(f.Decay, d.Decay), cmp.Or(f.Clip, d.Clip)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -104,9 +105,7 @@ func (r *run) reopen(d Data) error {
 	if c.Step > uint64(r.o.Steps) {
 		return fmt.Errorf("%w: %s: step %d of a run of %d", checkpoint.ErrMismatch, r.o.Resume, c.Step, r.o.Steps)
 	}
-	if r.o.Checkpoint == "" {
-		r.o.Checkpoint = r.o.Resume
-	}
+	r.o.Checkpoint = cmp.Or(r.o.Checkpoint, r.o.Resume)
 	return nil
 }
 

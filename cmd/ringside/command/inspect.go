@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(pids) == 0 {
-				if addr == "" {
-					addr = local.DispatcherAddr(local.Dir())
-				}
+				addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
 				if !filepath.IsAbs(addr) {
 					return usagef("--connect %s: expected the absolute path of a dispatcher's socket: inspect looks at processes of its own host", addr)
 				}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +117,7 @@ func (p *place) cutInStages(m *train.Model, batch int) error {
 		return usagef("--stages and --config, --mesh, --auto-shard, --in-process exclude each other: a file says which workers have what")
 	}
 	n := p.workers
-	if n == 0 {
-		n = p.stages
-	}
+	n = cmp.Or(n, p.stages)
 	if n%p.stages != 0 {
 		return usagef("--workers %d: expected a multiple of --stages %d, whose workers are as many each", n, p.stages)
 	}
@@ -130,9 +129,7 @@ func (p *place) cutInStages(m *train.Model, batch int) error {
 		return err
 	}
 	c.ZeRO1, c.MicroBatches = p.zero1, p.micro
-	if batch == 0 {
-		batch = m.Defaults.Batch
-	}
+	batch = cmp.Or(batch, m.Defaults.Batch)
 	for k := 1; p.micro == 0 && k <= min(batch, 2*p.stages); k++ {
 		if batch%k == 0 {
 			c.MicroBatches = k

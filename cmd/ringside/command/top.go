@@ -60,9 +60,7 @@ done, and until then is said to be silent.`,
 
 // watcher connects to the dispatcher at addr, or to this user's.
 func watcher(ctx context.Context, addr, secretFile string) (*client.Monitor, error) {
-	if addr == "" {
-		addr = local.DispatcherAddr(local.Dir())
-	}
+	addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
 	secret, err := readSecret(secretFile)
 	if err != nil {
 		return nil, err

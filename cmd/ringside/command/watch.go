@@ -199,9 +199,7 @@ func between(now, before *client.WorkerReport) float64 {
 
 func (w *topWorker) fill(now, before *client.WorkerReport) {
 	seconds := between(now, before)
-	if before == nil {
-		before = &client.WorkerReport{}
-	}
+	before = cmp.Or(before, &client.WorkerReport{})
 	r := func(name string) float64 { return rate(now.Counters.Get(name), before.Counters.Get(name), seconds) }
 	w.Busy, w.Waiting = min(r("busy_ns")/1e9, 1), min(r("waiting_ns")/1e9, 1)
 	w.Runs, w.PlanHits, w.Messages = r("runs"), r("plan_hits"), r("messages")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -90,9 +91,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if addr == "" {
-				addr = local.DispatcherAddr(local.Dir())
-			}
+			addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
 			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, MaxWork: work, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
 			if simd != "" {
 				level, err := isa.Parse(simd)

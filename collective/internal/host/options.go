@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -60,10 +61,7 @@ type Options struct {
 
 // withDefaults returns a copy of o with the defaults for so many ranks filled in.
 func (o *Options) withDefaults(ranks int) (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
+	out := *cmp.Or(o, &Options{})
 	switch {
 	case out.Timeout < 0:
 		return out, fmt.Errorf("%w: Timeout %v, expected nothing negative", plan.ErrBadCall, out.Timeout)
@@ -72,20 +70,14 @@ func (o *Options) withDefaults(ranks int) (Options, error) {
 	case out.Chunk < 0 || out.Chunk%64 != 0:
 		return out, fmt.Errorf("%w: Chunk %d, expected a multiple of 64", plan.ErrBadCall, out.Chunk)
 	}
-	if out.Timeout == 0 {
-		out.Timeout = DefaultTimeout
-	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Timeout = cmp.Or(out.Timeout, DefaultTimeout)
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	if out.Flat == 0 {
 		out.Flat = defaultFlat(ranks)
 	} else if out.Flat < 0 {
 		out.Flat = 64
 	}
-	if out.Chunk == 0 {
-		out.Chunk = DefaultChunk
-	}
+	out.Chunk = cmp.Or(out.Chunk, DefaultChunk)
 	if out.Chunk < 64*ranks {
 		return out, fmt.Errorf("%w: Chunk %d, expected at least 64 for each of %d ranks",
 			plan.ErrBadCall, out.Chunk, ranks)

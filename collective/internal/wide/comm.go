@@ -1,6 +1,7 @@
 package wide
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -118,10 +119,7 @@ func New(ctx context.Context, rank int, conns []ipc.Conn, o *Options) (*Comm, er
 
 // open makes what needs no other rank.
 func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
-	var o Options
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, &Options{})
 	n := len(conns)
 	switch {
 	case rank < 0 || rank >= n:
@@ -137,21 +135,11 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Chunk == 0 {
-		o.Chunk = DefaultChunk
-	}
-	if o.OneShot == 0 {
-		o.OneShot = DefaultOneShot / max(1, n-1)
-	}
-	if o.Pair == 0 {
-		o.Pair = DefaultPair
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Chunk = cmp.Or(o.Chunk, DefaultChunk)
+	o.OneShot = cmp.Or(o.OneShot, DefaultOneShot/max(1, n-1))
+	o.Pair = cmp.Or(o.Pair, DefaultPair)
 	if n == 2 {
 		o.OneShot = o.Pair
 	}

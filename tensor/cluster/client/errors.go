@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -54,9 +55,7 @@ func failure(m *wire.Done) error {
 		return nil
 	}
 	is := sentinels[m.Code]
-	if is == nil {
-		is = ErrRemote
-	}
+	is = cmp.Or(is, ErrRemote)
 	err := &remoteError{m.Text, is}
 	if m.At == 0 {
 		return err

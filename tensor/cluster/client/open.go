@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,7 @@ func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
 		return nil, err
 	}
 	addr := o.Addr
-	if addr == "" {
-		addr = local.DispatcherAddr(local.Dir())
-	}
+	addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
 	e, err := Dial(ctx, addr, &o)
 	switch {
 	case err == nil:

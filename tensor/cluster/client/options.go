@@ -83,10 +83,7 @@ func order(given ipc.Transport) []ipc.Transport {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	c.Name = cmp.Or(c.Name, filepath.Base(os.Args[0]))
 	if c.Config != nil {
 		if err := c.Config.Check(); err != nil {

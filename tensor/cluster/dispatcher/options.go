@@ -72,10 +72,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	c.Name = cmp.Or(c.Name, "dispatcher")
 	c.WorkerWait = cmp.Or(c.WorkerWait, defaultWorkerWait)
 	c.MaxQueued = cmp.Or(c.MaxQueued, defaultMaxQueued)

@@ -52,10 +52,7 @@ type Options struct {
 // withDefaults returns a copy of o with its defaults filled in. The caller owns the
 // device.
 func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
+	out := *cmp.Or(o, &Options{})
 	out.Name = cmp.Or(out.Name, fmt.Sprintf("worker-%d", os.Getpid()))
 	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 {
 		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped)

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -28,10 +29,7 @@ func (o *Options) leaves(f Fused) bool { return o.Leave != nil && o.Leave(f) }
 // Compile compiles p, which must be well formed: recorded by a session, or returned by
 // tensor.ParseProgram. The plan keeps p.
 func Compile(p *tensor.Program, opts *Options) *Plan {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.Align = max(o.Align, Align)
 	if o.Align&(o.Align-1) != 0 {
 		panic(fmt.Sprintf("compile: Align %d, expected a power of two", o.Align))
