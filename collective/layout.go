@@ -48,12 +48,7 @@ func (l layout) sizes() []int {
 
 // uniform reports whether all hosts have as many ranks.
 func (l layout) uniform() bool {
-	for _, ranks := range l.hosts {
-		if len(ranks) != len(l.hosts[0]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.hosts, func(ranks []int) bool { return len(ranks) != len(l.hosts[0]) })
 }
 
 // equal reports whether m has the same ranks on the same hosts.

@@ -114,16 +114,11 @@ type class struct {
 // NewArena returns an empty arena; the first Alloc makes the first segment.
 func NewArena(o *ArenaOptions) (*Arena, error) {
 	a := &Arena{
+		opt:      *cmp.Or(o, &ArenaOptions{}),
 		segments: make(map[uint64]*arenaSegment),
 		leases:   make(map[uint64]map[*Block]int),
-		next:     firstSegment,
 	}
-	if o != nil {
-		a.opt = *o
-	}
-	if a.opt.First != 0 {
-		a.next = a.opt.First
-	}
+	a.next = cmp.Or(a.opt.First, firstSegment)
 	a.opt.Growth = cmp.Or(a.opt.Growth, maxGrowth)
 	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 || a.opt.Growth < 0 {
 		return nil, fmt.Errorf("shm: arena options First %d, Growth %d, MaxBytes %d: out of range", a.opt.First, a.opt.Growth, a.opt.MaxBytes)

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -77,11 +78,7 @@ type TableStats struct {
 
 // NewTable returns an empty table.
 func NewTable(o *TableOptions) *Table {
-	t := &Table{segments: make(map[tableKey]*foreign), owners: make(map[uint64]held)}
-	if o != nil {
-		t.opt = *o
-	}
-	return t
+	return &Table{opt: *cmp.Or(o, &TableOptions{}), segments: make(map[tableKey]*foreign), owners: make(map[uint64]held)}
 }
 
 // Add maps a segment that owner passed here: its id, descriptor and size in bytes.

@@ -109,6 +109,25 @@ func (p *Program) IntsOf(i int) []int64 {
 	return p.Ints[in.Int : in.Int+uint32(in.NInt) : in.Int+uint32(in.NInt)]
 }
 
+// Live reports for each instruction whether a kept result depends on it or it can fail: an
+// index out of range is an error even if no instruction uses the result.
+func (p *Program) Live() []bool {
+	live := make([]bool, len(p.Instrs))
+	for i := len(p.Instrs) - 1; i >= 0; i-- {
+		in := &p.Instrs[i]
+		if !live[i] && !in.Keep && !in.Op.Info().Fallible {
+			continue
+		}
+		live[i] = true
+		for _, r := range p.ArgsOf(i) {
+			if j, ok := r.Instr(); ok {
+				live[j] = true
+			}
+		}
+	}
+	return live
+}
+
 // TypeOf returns the dtype and shape of r; for a scalar Invalid and the scalar shape.
 func (p *Program) TypeOf(r Ref) (DType, Shape) {
 	if i, ok := r.Instr(); ok {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -103,12 +104,7 @@ func (c *card) near(via int) bool {
 
 // reaches reports whether other hosts may reach the rank.
 func (c *card) reaches() bool {
-	for _, o := range c.Offers {
-		if !o.Near && len(o.Addrs) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Offers, func(o offer) bool { return !o.Near && len(o.Addrs) > 0 })
 }
 
 // report is what a rank says after it has dialed others.

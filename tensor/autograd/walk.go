@@ -1,6 +1,7 @@
 package autograd
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -25,15 +26,12 @@ type step struct {
 }
 
 func newWalk(o *Options) *walk {
-	w := &walk{
+	return &walk{
+		o:      *cmp.Or(o, &Options{}),
 		leaves: map[*tensor.Tensor]*tensor.Tensor{},
 		nodes:  map[*tensor.Node]*tensor.Tensor{},
 		steps:  map[*tensor.Node]*step{},
 	}
-	if o != nil {
-		w.o = *o
-	}
-	return w
 }
 
 // run walks the graph from loss and calls done with the results, before it releases the

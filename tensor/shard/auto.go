@@ -28,10 +28,7 @@ type AutoOptions struct {
 }
 
 func (o *AutoOptions) defaults() AutoOptions {
-	d := AutoOptions{}
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, &AutoOptions{})
 	d.LargeBytes, d.Call = cmp.Or(d.LargeBytes, 4<<20), cmp.Or(d.Call, 10*time.Microsecond)
 	d.FlopsPerSecond, d.ElemsPerSecond = cmp.Or(d.FlopsPerSecond, 50e9), cmp.Or(d.ElemsPerSecond, 1e9)
 	d.BytesPerSecond = cmp.Or(d.BytesPerSecond, 4e9)

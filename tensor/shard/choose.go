@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -204,15 +205,7 @@ func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState
 
 // sharded reports whether an operand was sharded along dim k of the mesh before.
 func (w *rewriter) sharded(operands []*tensorState, k int) bool {
-	for _, x := range operands {
-		if x == nil {
-			continue
-		}
-		for _, v := range x.have {
-			if v.layout[k].kind == sharded {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(operands, func(x *tensorState) bool {
+		return x != nil && slices.ContainsFunc(x.have, func(v version) bool { return v.layout[k].kind == sharded })
+	})
 }

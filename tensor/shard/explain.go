@@ -30,7 +30,7 @@ func (p *Plan) Explain() string {
 		fmt.Fprintf(&b, "in%d %v%v %s%s\n", i, in.DType, in.Shape, in.Layout.show(n), p.stage(in.Stage))
 	}
 	if p.program != nil {
-		live := needed(p.program)
+		live := p.program.Live()
 		for i, in := range p.program.Instrs {
 			fmt.Fprintf(&b, "%%%d = %v %v%v", i, in.Op, in.DType, p.program.Shapes[in.Shape])
 			for _, r := range p.program.ArgsOf(i) {

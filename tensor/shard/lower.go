@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -68,12 +70,7 @@ func (w *rewriter) lower(i int, x []*tensorState, ins []Layout, args []Var, l La
 }
 
 func hasShards(l Layout) bool {
-	for _, p := range l {
-		if p.kind == sharded {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l[:], func(p Placement) bool { return p.kind == sharded })
 }
 
 // localInts returns the attributes of an operation whose result is the part that begins

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ringside-go/ringside/collective/element"
@@ -128,12 +129,7 @@ func (l Layout) String() string { return l.show(MaxDims) }
 
 // partial reports whether any dim is Partial.
 func (l Layout) partial() bool {
-	for _, p := range l {
-		if p.kind == partial {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l[:], func(p Placement) bool { return p.kind == partial })
 }
 
 // check returns an error for a layout that a tensor of the dtype and shape can't have on

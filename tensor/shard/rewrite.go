@@ -30,10 +30,7 @@ type Options struct {
 }
 
 func (o *Options) defaults() Options {
-	d := Options{}
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, &Options{})
 	d.BucketBytes, d.OverlapBytes = cmp.Or(d.BucketBytes, 512<<10), cmp.Or(d.OverlapBytes, 64<<10)
 	return d
 }
@@ -107,7 +104,7 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 			return nil, fmt.Errorf("result %d: %w", i, err)
 		}
 	}
-	live := needed(p)
+	live := p.Live()
 	for i := range p.Instrs {
 		if live[i] {
 			w.instr(i)
@@ -144,24 +141,6 @@ func Redistribute(m Mesh, d tensor.DType, s tensor.Shape, from, to Layout) (*Pla
 	x := &tensorState{dt: d, shape: s, have: []version{{from, 0}}, external: true, name: "in0", full: -1}
 	v := w.want(x, to, -1)
 	return w.finish(nil, []Placed{{d, s, from, 0}}, []Output{{0, v, Placed{d, s, to, 0}}}, w.o)
-}
-
-// needed reports for each instruction whether a kept result depends on it or it can fail.
-func needed(p *tensor.Program) []bool {
-	live := make([]bool, len(p.Instrs))
-	for i := len(p.Instrs) - 1; i >= 0; i-- {
-		if in := &p.Instrs[i]; in.Keep || in.Op.Info().Fallible {
-			live[i] = true
-		}
-		if live[i] {
-			for _, r := range p.ArgsOf(i) {
-				if j, ok := r.Instr(); ok {
-					live[j] = true
-				}
-			}
-		}
-	}
-	return live
 }
 
 // state returns the tensor that r names, or nil for a scalar.

@@ -59,10 +59,5 @@ func (c *call) reduction() {
 
 // foldsShards reports whether a reduction folds a sharded dim.
 func (c *call) foldsShards(l Layout) bool {
-	for _, p := range l {
-		if p.kind == sharded && c.folded(p.dim) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l[:], func(p Placement) bool { return p.kind == sharded && c.folded(p.dim) })
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,10 +72,7 @@ func newStager(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inpu
 			return nil, fmt.Errorf("%w: input %d is on stage %d of %d", ErrPlacement, i, in.Stage, len(stages))
 		}
 	}
-	s := &stager{p: p, stages: stages, of: of, inputs: slices.Clone(inputs)}
-	if o != nil {
-		s.o = *o
-	}
+	s := &stager{p: p, stages: stages, of: of, inputs: slices.Clone(inputs), o: *cmp.Or(o, &Options{})}
 	for i := range s.o.Outputs {
 		if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
 			return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
@@ -142,7 +140,7 @@ type part struct {
 
 // assign chooses the stage of each instruction that is needed.
 func (s *stager) assign() {
-	s.live, s.draws, s.seen = needed(s.p), map[tensor.Ref]bool{}, map[at]bool{}
+	s.live, s.draws, s.seen = s.p.Live(), map[tensor.Ref]bool{}, map[at]bool{}
 	s.where = make([]int, len(s.p.Instrs))
 	for i := range s.where {
 		s.where[i] = AnyStage

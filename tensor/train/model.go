@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -64,10 +65,7 @@ func (m *Model) Load(path string) (Data, error) {
 // The session's own context should not be ctx: that would cancel a step instead of ending
 // between two.
 func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options) (*Summary, error) {
-	r := &run{s: s, model: m}
-	if o != nil {
-		r.o = *o
-	}
+	r := &run{s: s, model: m, o: *cmp.Or(o, &Options{})}
 	resumed := r.reopen(d)
 	defer func() {
 		if r.from != nil { // restore did not run

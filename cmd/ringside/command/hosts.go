@@ -102,19 +102,13 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	again.Stdout, again.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	err = again.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && cmd.Context().Err() == nil {
+	switch ended := errors.As(err, &exit); {
+	case ended && cmd.Context().Err() == nil:
 		return fmt.Errorf("%s on host %s: %w", cmd.Name(), hosts[0].Name, err)
+	case ended: // as the interrupt asked for
+		err = nil
 	}
-	return errors.Join(cmd.Context().Err(), ignoreExit(err))
-}
-
-// ignoreExit is err but for a program's exit status.
-func ignoreExit(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil
-	}
-	return err
+	return errors.Join(cmd.Context().Err(), err)
 }
 
 // twoHosts are the programs that run on two hosts in the background.

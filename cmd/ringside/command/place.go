@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,14 +65,8 @@ func (p *place) config() (*config.Config, error) {
 	n := max(p.workers, 1)
 	var mesh shard.Mesh
 	if p.mesh != "" {
-		for i, s := range strings.Split(p.mesh, "x") {
-			size, err := strconv.Atoi(s)
-			if err != nil || size < 1 || i >= shard.MaxDims {
-				return nil, usagef("--mesh %s: expected one or two numbers of at least 1, as 4 or 2x2", p.mesh)
-			}
-			mesh = append(mesh, shard.Dim{Name: [...]string{"data", "model"}[i], Size: size})
-		}
-		if err := mesh.Check(); err != nil {
+		var err error
+		if mesh, err = shard.ParseMesh(p.mesh); err != nil {
 			return nil, usagef("--mesh %s: %v", p.mesh, err)
 		}
 		if p.workers != 0 && p.workers != mesh.Size() {

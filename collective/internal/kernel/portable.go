@@ -45,18 +45,6 @@ func foldIntegers[T int64 | int32 | uint8](op element.Reduction, dsts, srcs [][]
 	for _, s := range srcs[1:] {
 		x := at[T](s, from, n)
 		switch op {
-		case element.Sum:
-			addTo(acc, x)
-		case element.Prod:
-			mulTo(acc, x)
-		case element.Min:
-			for i, v := range x {
-				acc[i] = min(acc[i], v)
-			}
-		case element.Max:
-			for i, v := range x {
-				acc[i] = max(acc[i], v)
-			}
 		case element.And:
 			for i, v := range x {
 				acc[i] &= v
@@ -69,6 +57,8 @@ func foldIntegers[T int64 | int32 | uint8](op element.Reduction, dsts, srcs [][]
 			for i, v := range x {
 				acc[i] ^= v
 			}
+		default:
+			combine(op, acc, x)
 		}
 	}
 	for _, d := range dsts {
@@ -148,36 +138,25 @@ func load(acc []float32, dt element.DType, src []byte, from int) {
 }
 
 // combine is acc = acc op x. Go's min and max are those of the package's doc.
-func combine[T float32 | float64](op element.Reduction, acc, x []T) {
+func combine[T number](op element.Reduction, acc, x []T) {
+	acc = acc[:len(x)]
 	switch op {
 	case element.Sum:
-		addTo(acc, x)
+		for i, v := range x {
+			acc[i] += v
+		}
 	case element.Prod:
-		mulTo(acc, x)
+		for i, v := range x {
+			acc[i] *= v
+		}
 	case element.Min:
-		acc = acc[:len(x)]
 		for i, v := range x {
 			acc[i] = min(acc[i], v)
 		}
 	case element.Max:
-		acc = acc[:len(x)]
 		for i, v := range x {
 			acc[i] = max(acc[i], v)
 		}
-	}
-}
-
-func addTo[T number](acc, x []T) {
-	acc = acc[:len(x)]
-	for i, v := range x {
-		acc[i] += v
-	}
-}
-
-func mulTo[T number](acc, x []T) {
-	acc = acc[:len(x)]
-	for i, v := range x {
-		acc[i] *= v
 	}
 }
 

@@ -34,7 +34,7 @@ func scalarFloats[T float32 | float64](op element.Reduction, scale T, dsts, srcs
 	}
 }
 
-func pick[T float32 | float64](op element.Reduction, x, y T) T {
+func pick[T number](op element.Reduction, x, y T) T {
 	switch op {
 	case element.Sum:
 		return x + y
@@ -52,20 +52,14 @@ func scalarIntegers[T int64 | int32 | uint8](op element.Reduction, dsts, srcs []
 		for _, s := range srcs[1:] {
 			y := view[T](s)[i]
 			switch op {
-			case element.Sum:
-				x += y
-			case element.Prod:
-				x *= y
-			case element.Min:
-				x = min(x, y)
-			case element.Max:
-				x = max(x, y)
 			case element.And:
 				x &= y
 			case element.Or:
 				x |= y
 			case element.Xor:
 				x ^= y
+			default:
+				x = pick(op, x, y)
 			}
 		}
 		for _, d := range dsts {

@@ -1,6 +1,7 @@
 package apart
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -44,10 +45,7 @@ type Device struct {
 
 // New returns a device.
 func New(o *Options) (*Device, error) {
-	opt := Options{}
-	if o != nil {
-		opt = *o
-	}
+	opt := *cmp.Or(o, &Options{})
 	host := opt.CPU.Arena
 	d := &Device{seed: opt.Seed, backing: host.Segment, memory: map[uint64]*shm.Segment{}}
 	d.backing.PeersRead = false

@@ -37,7 +37,7 @@ func (b *builder) build() {
 	for i, e := range b.p.Externals {
 		b.ext = append(b.ext, b.buffer(External, i, e.DType, b.p.Shapes[e.Shape]))
 	}
-	b.findLive()
+	b.live = b.p.Live()
 	era := 0
 	for i := range b.p.Instrs {
 		if b.live[i] && b.p.Instrs[i].Op == tensor.OpBarrier {
@@ -48,25 +48,6 @@ func (b *builder) build() {
 			b.instr(i)
 		} else {
 			b.plan.Stats.Dead++
-		}
-	}
-}
-
-// findLive marks the instructions that kept results depend on, and those that can fail:
-// an index out of range is an error even if no instruction uses the result.
-func (b *builder) findLive() {
-	p := b.p
-	b.live = make([]bool, len(p.Instrs))
-	for i := len(p.Instrs) - 1; i >= 0; i-- {
-		in := &p.Instrs[i]
-		if !b.live[i] && !in.Keep && !in.Op.Info().Fallible {
-			continue
-		}
-		b.live[i] = true
-		for _, r := range p.ArgsOf(i) {
-			if j, ok := r.Instr(); ok {
-				b.live[j] = true
-			}
 		}
 	}
 }

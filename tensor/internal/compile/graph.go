@@ -110,13 +110,9 @@ func (rw *rewriter) dropDead(g *graph, e *edit) {
 		e.gone[k] = true
 		for i, o := range s.In {
 			if o.Scalar < 0 {
-				r := &g.readers[o.Buf]
-				for j, u := range *r {
-					if u == (use{k, i}) {
-						*r = append((*r)[:j:j], (*r)[j+1:]...)
-						break
-					}
-				}
+				r := g.readers[o.Buf]
+				j := slices.Index(r, use{k, i})
+				g.readers[o.Buf] = slices.Concat(r[:j], r[j+1:])
 			}
 		}
 	}

@@ -44,6 +44,18 @@ type Operand struct {
 	Dense   bool  // the strides are those of a contiguous tensor
 }
 
+// Broadcast returns o's strides for a shape that it broadcasts to.
+func (o Operand) Broadcast(shape tensor.Shape) []int {
+	st := make([]int, len(shape))
+	skip := len(shape) - len(o.Shape)
+	for i, n := range o.Shape {
+		if n != 1 {
+			st[skip+i] = o.Strides[i]
+		}
+	}
+	return st
+}
+
 // Step is an operation, or several that passes joined. Its outputs are dense except those
 // of attention.
 type Step struct {

@@ -193,12 +193,10 @@ func (t *tiler) movesUp(g *group, at int, mine func(int) bool) bool {
 			return false
 		}
 	}
-	for _, o := range g.in {
-		if d := t.g.def[o.Buf]; d >= 0 && !mine(d) && t.position(d) >= at {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g.in, func(o Operand) bool {
+		d := t.g.def[o.Buf]
+		return d >= 0 && !mine(d) && t.position(d) >= at
+	})
 }
 
 // isOut reports whether a step outside the group reads the result of step k, or the
@@ -243,10 +241,8 @@ func (f *Step) argument(o Operand, shape, to tensor.Shape, made map[int]int) int
 		}
 		o, _ = reshaped(spreadOver(o, shape), to)
 	}
-	for i, x := range f.In {
-		if same(x, o) {
-			return i
-		}
+	if i := slices.IndexFunc(f.In, func(x Operand) bool { return same(x, o) }); i >= 0 {
+		return i
 	}
 	f.In = append(f.In, o)
 	return len(f.In) - 1
@@ -254,13 +250,7 @@ func (f *Step) argument(o Operand, shape, to tensor.Shape, made map[int]int) int
 
 // spreadOver returns o broadcast to shape.
 func spreadOver(o Operand, shape tensor.Shape) Operand {
-	st := make([]int, len(shape))
-	skip := len(shape) - len(o.Shape)
-	for i, n := range o.Shape {
-		if n != 1 {
-			st[skip+i] = o.Strides[i]
-		}
-	}
+	st := o.Broadcast(shape)
 	o.Shape, o.Strides, o.Dense = shape, st, dense(shape, st)
 	return o
 }
