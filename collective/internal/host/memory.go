@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -89,6 +90,7 @@ type segment struct {
 // open makes the arena.
 func (m *memory) open(c *ranks) (err error) {
 	m.ranks, m.blocks = c, map[*byte]*shm.Block{}
+	m.handed.Store(&[]handed{})
 	m.arena, err = shm.NewArena(&shm.ArenaOptions{First: firstBytes, OnSegment: func(s *shm.Segment) { m.hand(s, 0) },
 		Segment: shm.Options{Backing: shm.Memfd, Prefault: true}})
 	return err
@@ -173,27 +175,14 @@ func (m *memory) show(s *shm.Segment) error {
 
 // has reports whether a segment was handed over.
 func (m *memory) has(id uint64) bool {
-	list := m.handed.Load()
-	if list == nil {
-		return false
-	}
-	for i := range *list {
-		if (*list)[i].id == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(*m.handed.Load(), func(h handed) bool { return h.id == id })
 }
 
 // hand sends a segment to every rank, for reading if flag is readOnly. growing is held:
 // the arena calls it within block.
 func (m *memory) hand(s *shm.Segment, flag uint64) {
 	c := m.ranks
-	var list []handed
-	if p := m.handed.Load(); p != nil {
-		list = append(list, *p...)
-	}
-	list = append(list, handed{s.Bytes(), flag, s.ID()})
+	list := append(slices.Clone(*m.handed.Load()), handed{s.Bytes(), flag, s.ID()})
 	kind := kindSegment
 	if flag == readOnly {
 		kind = kindShown
@@ -220,12 +209,12 @@ func (m *memory) hand(s *shm.Segment, flag uint64) {
 // find returns the location of b in the memory that this rank has handed over, 0 if it
 // has none.
 func (m *memory) find(b []byte) uint64 {
-	list := m.handed.Load()
-	if list == nil || len(b) == 0 {
+	if len(b) == 0 {
 		return 0
 	}
-	for i := range *list {
-		h := &(*list)[i]
+	list := *m.handed.Load()
+	for i := range list {
+		h := &list[i]
 		if off, ok := offsetIn(h.mem, b); ok {
 			return uint64(i+1)<<offsetBits | uint64(off) | h.flag
 		}
