@@ -109,8 +109,8 @@ func (p *Program) IntsOf(i int) []int64 {
 	return p.Ints[in.Int : in.Int+uint32(in.NInt) : in.Int+uint32(in.NInt)]
 }
 
-// Live reports for each instruction whether a kept result depends on it or it can fail: an
-// index out of range is an error even if no instruction uses the result.
+// Live reports for each instruction whether a kept result depends on it or it can fail:
+// an index out of range is an error even if no instruction uses the result.
 func (p *Program) Live() []bool {
 	live := make([]bool, len(p.Instrs))
 	for i := len(p.Instrs) - 1; i >= 0; i-- {

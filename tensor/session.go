@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -60,14 +61,8 @@ type SessionStats struct {
 
 // NewSession starts a session on eng. The session owns eng and closes it.
 func NewSession(eng Engine, opts *SessionOptions) *Session {
-	o := SessionOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	if o.Context == nil {
-		o.Context = context.Background()
-	}
-	s := &Session{eng: eng, ctx: o.Context, next: 1}
+	o := *cmp.Or(opts, &SessionOptions{})
+	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), next: 1}
 	s.rec.start(s)
 	s.Seed(o.Seed)
 	return s
@@ -132,23 +127,18 @@ func (s *Session) fail(err error) error {
 
 // Sync runs everything recorded so far and waits for it. It returns the session's first
 // error.
-func (s *Session) Sync() error {
-	if err := s.enter("sync"); err != nil {
-		return err
-	}
-	defer s.leave()
-	_, err := s.flush(nil, true)
-	return err
-}
+func (s *Session) Sync() error { return s.flushNow("sync", true) }
 
 // Flush submits everything recorded without waiting for it. It is seldom needed, since
 // sync points flush.
-func (s *Session) Flush() error {
-	if err := s.enter("flush"); err != nil {
+func (s *Session) Flush() error { return s.flushNow("flush", false) }
+
+func (s *Session) flushNow(what string, sync bool) error {
+	if err := s.enter(what); err != nil {
 		return err
 	}
 	defer s.leave()
-	_, err := s.flush(nil, false)
+	_, err := s.flush(nil, sync)
 	return err
 }
 

@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 
 // attempt starts all ranks once and waits until all have ended. It returns the error of
 // the rank that failed first.
-func (s *settled) attempt(ctx context.Context, t *thread, k *keeper, epoch int) (*RankError, error) {
+func (s *settled) attempt(ctx context.Context, t thread, k *keeper, epoch int) (*RankError, error) {
 	var output sync.Mutex // of all ranks' lines
 	swept := make(chan *rank, len(s.places))
 	a := &attempt{s: s, epoch: epoch, over: make(chan *rank, len(s.places)), fault: blame{ended: map[int]bool{}}, waits: -1}

@@ -36,7 +36,7 @@ const sweepEvery = 50 * time.Millisecond
 
 // start starts a rank. It is sent to ended when it has ended, with err set, and to swept
 // when all that it left behind has too.
-func (s *settled) start(t *thread, k *keeper, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
+func (s *settled) start(t thread, k *keeper, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
 	r := &rank{place: p, done: make(chan struct{})}
 	vars := s.variables(p, epoch)
 	if p.name == Localhost {
@@ -293,25 +293,23 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 
 // thread is a thread that starts processes and lives as long as they may: the signal for
 // a parent's death is sent when the thread dies that forked.
-type thread struct {
-	work chan func()
-}
+type thread chan func()
 
-func newThread() *thread {
-	t := &thread{work: make(chan func())}
+func newThread() thread {
+	t := make(thread)
 	go func() {
 		runtime.LockOSThread()
-		for f := range t.work {
+		for f := range t {
 			f()
 		}
 	}()
 	return t
 }
 
-func (t *thread) do(f func() error) error {
+func (t thread) do(f func() error) error {
 	done := make(chan error)
-	t.work <- func() { done <- f() }
+	t <- func() { done <- f() }
 	return <-done
 }
 
-func (t *thread) close() { close(t.work) }
+func (t thread) close() { close(t) }

@@ -24,7 +24,7 @@ import (
 // Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to other
 // ranks; all others are *plan.PeerError.
 func (c *Comm) Do(ctx context.Context, r plan.Request) error {
-	if err := c.check(&r); err != nil {
+	if err := kernel.CheckRequest(&r, c.rank, c.n); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -33,15 +33,6 @@ func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 		return err
 	}
 	return c.perform(&r)
-}
-
-// check checks the arguments of a call, and makes its scale explicit.
-func (c *Comm) check(r *plan.Request) error {
-	if err := r.Check(c.rank, c.n); err != nil || !r.Kind().Folds() {
-		return err
-	}
-	r.Call.Scale = r.Call.Factor()
-	return kernel.CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src))
 }
 
 // begin starts a call that is not persistent.

@@ -34,7 +34,7 @@ const restParts = 20
 // Persistent returns a call to be run, of any kind but Send and Recv. The error is
 // plan.ErrBadCall as for Do.
 func (c *Comm) Persistent(r plan.Request) (*Persistent, error) {
-	if err := c.check(&r); err != nil {
+	if err := kernel.CheckRequest(&r, c.rank, c.n); err != nil {
 		return nil, err
 	}
 	if r.Kind().Paired() {

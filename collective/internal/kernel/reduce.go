@@ -15,6 +15,16 @@ func Supported(op element.Reduction, dt element.DType) error {
 	return nil
 }
 
+// CheckRequest returns the error of a request of this rank among n that no comm can carry
+// out, and completes the scale of a fold.
+func CheckRequest(r *plan.Request, rank, n int) error {
+	if err := r.Check(rank, n); err != nil || !r.Kind().Folds() {
+		return err
+	}
+	r.Call.Scale = r.Call.Factor()
+	return CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src))
+}
+
 // CheckFold returns plan.ErrBadCall unless n bytes can be folded with the given
 // operation, type and scale.
 func CheckFold(op element.Reduction, dt element.DType, scale float64, n int) error {

@@ -22,14 +22,8 @@ import (
 // Errors: plan.ErrBadCall for arguments that do not fit, before anything is sent; all
 // others are *plan.PeerError.
 func (c *Comm) Do(ctx context.Context, r plan.Request) error {
-	if err := r.Check(c.rank, c.n); err != nil {
+	if err := kernel.CheckRequest(&r, c.rank, c.n); err != nil {
 		return err
-	}
-	if r.Kind().Folds() {
-		r.Call.Scale = r.Call.Factor()
-		if err := kernel.CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src)); err != nil {
-			return err
-		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
