@@ -60,9 +60,9 @@ type Futex struct {
 	Heed    func() error
 }
 
-// Bell is the one word a process sleeps on, however many rings it reads. One
-// goroutine at a time sleeps on it, through a Waiter; Ring may be called from
-// any goroutine of any process that maps it.
+// Bell is the word that a goroutine sleeps on, as the consumer or the producer of however
+// many rings. One goroutine at a time sleeps on it, through a Waiter; Ring may be called
+// from any goroutine of any process that maps it.
 type Bell struct {
 	state    *uint32
 	barrier  *uint32

@@ -37,8 +37,8 @@ type Consumer struct {
 	body uint64 // length of that record's body
 
 	published uint64 // what the shared head says
-	lazy      uint64 // bytes released but not published that are too many
-	answered  uint64 // the last want that was answered with a ring
+	lazy      uint64 // as many released bytes are published at once
+	answered  uint64 // the last want that was answered by Bell.Ring
 
 	lingers bool   // the last look that found nothing paused
 	empties uint64 // such looks without a pause since the last pause
@@ -70,7 +70,7 @@ type ConsumerStats struct {
 	Records   uint64 // released
 	Bytes     uint64 // of their bodies
 	Publishes uint64 // stores of the shared head
-	Answers   uint64 // rings for a producer that wanted room
+	Answers   uint64 // calls of Bell.Ring for a producer that wanted room
 }
 
 // NewConsumer attaches to a ring that Init has made and that has had no consumer

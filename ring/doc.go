@@ -1,11 +1,10 @@
-// Package ring is a bounded single-producer single-consumer queue of records
-// over a caller's []byte, a doorbell for a consumer that sleeps, and the policy
-// by which it waits. Where the bytes come from is the caller's affair: shared
-// memory between processes, or the heap in tests.
+// Package ring is a bounded single-producer single-consumer queue of records over a
+// caller's []byte, a doorbell for an end that sleeps, and the policy by which it waits.
+// Where the bytes come from is the caller's affair: shared memory between processes, or
+// the heap in tests.
 //
-// A ring is a header of HeaderSize bytes and then capacity bytes of data, a
-// power of two. All words are in the byte order of the machine; both ends live
-// on one host.
+// A ring is a header of HeaderSize bytes and then capacity bytes of data, a power of two.
+// All words are in the byte order of the machine; both ends live on one host.
 //
 //	offset
 //	     0  magic     8 bytes  written last by Init, read once at attach
@@ -34,7 +33,9 @@
 //	                             consumer stores head and then loads want; full fences
 //	                             between, so one of them sees the other's store
 //	record   producer  consumer  the store of the header synchronizes before the load that
-//	header                       sees it: the body and the zero word after it are there
+//	header                       sees it: the body and the zero word after it are there;
+//	                             of a batch only the first header's store does, and the
+//	                             consumer loads that one before the others
 //
 // Want stays set until the next Reserve that succeeds; meanwhile the consumer stores head
 // at every Release.
@@ -55,26 +56,29 @@
 // bytes less than its capacity. The producer may also store zeros further ahead in free
 // data (see Producer.fetchAhead).
 //
-// Every word has one writer at a time. Nothing is locked, so an end that dies leaves
-// nothing that the other waits for, except one sleep of at most 100 ms (see Bell.Rouse).
-// Each time a word of the peer is used it is loaded once, and that copy is checked: head
-// against what is published, a length against the private copy of the capacity. Want is
-// only compared. A hostile peer can send nonsense or nothing, and no more.
+// Every word of a ring has one writer at a time (a bell's: see [BellSize]). Nothing is
+// locked, so an end that dies leaves nothing that the other waits for, except one sleep
+// of at most 100 ms (see Bell.Rouse). Each time a word of the peer is used it is loaded
+// once, and that copy is checked: head against what is published, a length against the
+// private copy of the capacity. Want is only compared. A hostile peer can send nonsense
+// or nothing, and no more.
 //
 // # Fences
 //
 // An end that is about to sleep stores "asleep" to the bell and then loads the ring; the
 // other end stores to the ring and then loads the bell. One of them must see the other's
 // store, so there has to be a full fence between store and load on both sides. The four
-// stores are: "asleep" in the data bell, "asleep" in the room bell, head, and a record's
-// header. For the first three the fence is Go's atomic store: XCHG on amd64, STLR
-// followed by LDAR on arm64.
+// stores are: "asleep" in the bell of a consumer, "asleep" in the bell of a producer that
+// waits for room (ConsumerOptions.Space), head, and a record's header. For the first
+// three the fence is Go's atomic store: XCHG on amd64, STLR followed by LDAR on arm64. So
+// it is between want and the load of head, and, anywhere but on amd64 and under the race
+// detector, after a header.
 //
 // A full fence after the header would be paid for every record: on amd64 it waits until
-// the record's lines have come over from the other core. There the sleeper pays for both:
-// the barrier of [Futex] makes the other core pass a fence, the producer publishes by a
-// MOV and loads the bell by another. Without such a barrier, or before the sleeper has
-// promised one, Bell.Ring makes the fence. Ring is one load while no end sleeps.
+// the record's lines have come over from the other core. On amd64 the sleeper pays for
+// both: the barrier of [Futex] makes the other core pass a fence, the producer publishes
+// by a MOV and loads the bell by another. Without such a barrier, or before the sleeper
+// has promised one, Bell.Ring makes the fence. Ring is one load while no end sleeps.
 //
 // # Lingering
 //

@@ -56,7 +56,7 @@ func recordSize(n uint64) uint64 { return recordHeader + (n+7)&^7 }
 
 // Init makes mem an empty ring. Its length must be Size of a power of two, its address
 // 8-byte aligned (128 is better). The memory must not be used elsewhere before Init has
-// returned.
+// returned. Of the data it writes only the place of the first record's header.
 func Init(mem []byte) error {
 	capacity, err := checkSize(mem)
 	if err != nil {

@@ -127,8 +127,9 @@ func (p *Producer) room(end uint64) bool {
 }
 
 // makeRoom is the slow half of Reserve: it looks at the consumer's head, and when
-// that is not enough asks it to ring. Asking is a full fence followed by a second
-// look, so that either this end sees the room or the consumer sees the question.
+// that is not enough asks it to ring. The first time that it asks for a head it stores
+// want, passes a full fence and looks again, so that either this end sees the room or
+// the consumer sees want.
 func (p *Producer) makeRoom(end uint64) error {
 	if err := p.look(); err != nil {
 		return err
@@ -245,7 +246,8 @@ func (p *Producer) putHeader(at, h uint64) {
 	binary.LittleEndian.PutUint64(p.data[at&p.mask:], h)
 }
 
-// Publish shows the consumer all that is staged. It is no fence: Bell.Ring is.
+// Publish shows the consumer all that is staged. On amd64 it is no fence: Bell.Ring, or
+// the sleeper's barrier, makes one (see Fences in the package's documentation).
 func (p *Producer) Publish() {
 	if p.published == p.tail {
 		return

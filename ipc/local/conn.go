@@ -38,7 +38,8 @@ const (
 )
 
 // stateEnded is the bit of a conn's state that says that the socket is at its end, so the
-// peer reads the memory no more. It is always set together with ipc.StateGone.
+// peer relies on nothing in the memory any more. It is always set together with
+// ipc.StateGone.
 const stateEnded = ipc.StateOther
 
 // conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded,
@@ -184,10 +185,11 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// release frees everything once both ends are closed. The later of Close and the peer's
-// end calls it. The socket must stay open until both ends are closed: its end tells the
-// peer that we read no more, and the peer may then empty the memory. Our mapping stays
-// until no goroutine can read it, but need not keep its pages.
+// release frees everything. In each process the later of two events calls it: its own
+// Close, and the end of the socket by the peer's close or death. The socket must stay
+// open until then: its end tells the peer that we rely on the memory no more, and the
+// peer may then empty it, so that all words read as zero. Our mapping stays until no
+// goroutine can read it, but need not keep its pages.
 func (c *conn) release() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)

@@ -55,7 +55,7 @@
 //	conn's segment, a ring
 //	  magic, version,       both ends, once,  the conn: it does not open
 //	  capacity              and Inspect
-//	  head                  producer          the conn: ErrCorrupt; or the writer loses
+//	  head                  producer          the conn: ErrCorrupt; or its writer loses
 //	                                          messages that it has not read
 //	  want                  consumer          the writer: it is rung for nothing, or
 //	                                          not for room

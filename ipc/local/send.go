@@ -40,8 +40,8 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 }
 
 // CanSend says whether TryReserve of n bytes would find room, or an error. After false
-// the conn's Waiter is woken once there is room. It costs less than to try: nothing is
-// written.
+// the conn's Waiter is woken once there is room. It costs less than to try: where there
+// is room nothing is written.
 func (c *conn) CanSend(n int) bool {
 	defer runtime.KeepAlive(c)
 	if len(c.filesAhead) < ipc.MaxFilesAhead && c.out.CanReserve(n) {

@@ -8,5 +8,6 @@
 // killed at once, the next cluster removes their sockets (Sweep).
 //
 // A worker that dies is started again if Options.Restart says so, after a pause that
-// grows while it keeps dying. When the dispatcher dies the cluster is over.
+// grows while it keeps dying. Its sessions are lost all the same; clients open new ones.
+// When the dispatcher dies the cluster is over.
 package cluster

@@ -10,12 +10,12 @@ import (
 
 // channels are the connections that a session's messages use. Those of the worker are
 // handled before those of the dispatcher: an answer to a Run counts although the worker
-// has ended since.
+// has ended since. When own ends, so does the session.
 type channels struct {
 	waiter *local.Waiter // of all connections
 	conn   ipc.Conn      // with the dispatcher
 	own    ipc.Conn      // with the worker; nil where the dispatcher forwards
-	to     ipc.Conn      // where messages go: own while it works, or else conn
+	to     ipc.Conn      // where messages go: conn until own is taken, then own
 	offer  *os.File      // of own, not taken yet
 
 	msg       ipc.Message // the worker's next message, if held

@@ -12,9 +12,10 @@ import (
 
 var (
 	// ErrLost is returned when the session is over and its tensors are gone: the worker
-	// or the dispatcher died, stopped, or ended it. The text says which process, and why.
-	// When a process is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which
-	// the session adds the tensors that are lost.
+	// or the dispatcher died, stopped, or ended it. The text says which process, and why
+	// (see Errors in the package's documentation). When a process is gone it is also
+	// ipc.ErrPeerGone. It is tensor.ErrLost, to which the session adds the tensors that
+	// are lost.
 	ErrLost error = &remoteError{"client: session lost", tensor.ErrLost}
 
 	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also

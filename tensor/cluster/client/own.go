@@ -53,7 +53,8 @@ func (e *Engine) next() error {
 }
 
 // cut ends the session because a connection with a worker has ended. It waits for the
-// dispatcher's reason.
+// dispatcher's reason. The worker may be alive: it hangs up when it gives the session up
+// because another worker is gone.
 func (e *Engine) cut(w *member, what string, err error) error {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)

@@ -71,8 +71,10 @@
 // many answers unread, and when its client breaks the protocol.
 //
 // When a worker is gone, the clients of its sessions are told its name and pid, and that
-// it closed its connection or died (its own reason if it gave one). The other workers of
-// those sessions get CloseSession. When the client of a session that has failed closes it
+// it closed its connection or died (its own reason if it gave one). When another worker
+// reports first that one is gone, its report is held back for up to a second, so that the
+// client hears which one and why (givenup.go). The other workers of those sessions get
+// CloseSession. When the client of a session that has failed closes it
 // or is gone, the workers get CloseSession again, with CodeOK: they keep the results that
 // are leased to the client until then.
 package dispatcher

@@ -30,7 +30,8 @@ type givenUp struct {
 // giveUp handles m, a Fail of worker p about s. It reports whether the Fail is held back:
 // another worker is gone, or p itself is about to leave, and a better reason may come
 // within grace. If none does, the client is told this one. Until then the session keeps
-// its turn, and the workers that did not fail hear nothing.
+// its turn, and the workers that did not fail hear nothing. The worker that failed has
+// closed its session, and with that its part of the turn, already.
 func (d *Dispatcher) giveUp(s *session, p *peer, m *ipc.Message) bool {
 	var fail wire.Fail
 	if len(s.workers) == 1 || wire.Parse(m.Body, &fail) != nil {

@@ -26,7 +26,9 @@ func (d *Dispatcher) parse(p *peer, m *ipc.Message, into wire.Message) bool {
 	return err == nil
 }
 
-// lost removes a peer whose connection has ended, or must.
+// lost removes a peer whose connection has ended, or must. The sessions of a worker fail
+// with the reason that it gave, otherwise with its name, its pid and how it ended; their
+// other workers get CloseSession before the turn goes to another session.
 func (d *Dispatcher) lost(p *peer, err error) {
 	if p.gone {
 		return

@@ -139,8 +139,8 @@ func (p *peer) sendFail(code wire.Code, text string) {
 	p.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: code, Text: wire.CutText(text)}), 0, nil)
 }
 
-// dismiss tells the workers that a session is over. It skips the worker by, if that is
-// the session's only one: it said so itself.
+// dismiss tells the workers that a session is over. by is the worker that reported it, or
+// nil; a session's only worker is not told its own report.
 func (d *Dispatcher) dismiss(s *session, reason wire.Code, by *peer) {
 	for _, w := range s.workers {
 		if !w.gone && !(w == by && len(s.workers) == 1) {

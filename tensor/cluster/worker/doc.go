@@ -86,8 +86,10 @@
 // One order).
 //
 // A worker that waits in a collective hears of a dead worker by the end of a connection
-// of that group. It ends the session and leaves its groups, which frees those that wait
-// for it. CloseSession reaches the workers that do not wait.
+// of that group, and the first worker also when it passes a message on. It ends the
+// session and leaves its groups, which frees those that wait for it, and closes the
+// session's connections: the client and the later ranks see theirs end. CloseSession
+// reaches the workers that do not wait.
 //
 // If a session's workers are as many as the host's cores, each is bound to one
 // (binding.go, Options.Bind).

@@ -22,7 +22,8 @@ var (
 )
 
 var (
-	// errProtocol is returned for a mistake of the client that ends its session.
+	// errProtocol is returned for a mistake of the client, the dispatcher or another
+	// worker that ends a session; with errInternal, for one of this worker.
 	errProtocol = errors.New("protocol")
 
 	// errTeam is returned when another worker of the session is gone or does not answer:

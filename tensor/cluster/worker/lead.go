@@ -131,8 +131,9 @@ func (t *lead) mayBegin() bool {
 
 // wants reports whether the worker must ask for a turn: a message of the client waits for
 // one, and there is room for its answer. A client that reads no answers would keep a turn
-// that is of no use to it, and a turn for one message is never asked back. Room that was
-// there stays: only messages that are handled in the session's turns are answered here.
+// that is of no use to it, and a turn for one message is never asked back. The room does
+// not shrink before the turn, because answers on this connection are sent in the
+// session's turns only.
 func (t *lead) wants() bool {
 	return t.first() && t.turn.State == turn.Idle && t.in.held && t.in.conn.CanSend(ipc.MaxMessage)
 }
@@ -192,7 +193,7 @@ func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error)
 // passed are the kinds of messages that the first worker passes on.
 var passed = []uint32{wire.KindSegment, wire.KindBody, wire.KindRun, wire.KindSave}
 
-// pass sends a message to another worker.
+// pass sends a message to another worker. The error is errTeam if that worker is gone.
 func pass(ctx context.Context, c localConn, m ipc.Message) error {
 	switch err := ipc.Send(ctx, c, m); {
 	case err == nil:
@@ -212,11 +213,11 @@ func (t *lead) finish(ctx context.Context) error {
 	return t.step(ctx, turn.Done)
 }
 
-// lost closes the connection, which has ended with an error. The client, or the first
-// worker, is gone, and the dispatcher ends the session soon. Until CloseSession the other
-// workers keep the turn. Another worker of this session may wait in a collective for this
-// one; if this one went on to another session's collective, both would wait for ever.
-// Closing the session here frees it.
+// lost closes the inlet, whose connection has ended with an error. At the first worker
+// the client is gone: the turn ends with Over. At another worker the first worker is gone
+// or has given the session up: this worker keeps the turn until CloseSession. If it went
+// on to another session's collective, a worker that waits for it in this session's
+// collective would wait for ever.
 func (t *lead) lost(ctx context.Context) error {
 	err := t.in.err
 	t.in.close()
@@ -229,7 +230,7 @@ func (t *lead) lost(ctx context.Context) error {
 	return t.step(ctx, turn.Lose)
 }
 
-// close closes the connection, and gives up the turn.
+// close closes the connection, and lets this worker begin other sessions' turns.
 func (t *lead) close() {
 	t.in.close()
 	if t.env.turns.holder == t {

@@ -75,7 +75,7 @@ func Segments() shm.Options { return shm.Options{Backing: shm.Memfd, PeersRead: 
 // Stats are a worker's counters.
 type Stats struct {
 	Sessions       int    // open
-	Opened, Failed uint64 // sessions since the start; of these ended by their mistakes
+	Opened, Failed uint64 // sessions since the start; of these failed here
 	Runs, Errors   uint64 // batches; of these failed
 	Programs       uint64 // received
 	Imports        uint64 // uploads read in place

@@ -22,7 +22,7 @@ import (
 const (
 	// stepTimeout bounds how long a worker waits for another in a collective. It is more
 	// than programs of other sessions take that the other worker may have to run first. A
-	// worker that died is noticed at once by those in a group with it.
+	// worker that died is noticed by those that wait in a call with it.
 	stepTimeout = 5 * time.Minute
 
 	// maxMeets bounds the Meet messages that arrive before they are needed: some rounds
@@ -254,7 +254,8 @@ func (t *team) meet(msg *ipc.Message) error {
 }
 
 // close leaves the groups, in a goroutine: it waits until the other workers leave as
-// well, for a second at most. conns are closed before.
+// well, for a second at most. It first closes conns, the connections to the other
+// workers.
 func (t *team) close(conns func() []localConn) {
 	if t.joined == nil {
 		return

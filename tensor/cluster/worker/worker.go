@@ -352,7 +352,7 @@ func (w *Worker) endSession(s session) {
 	w.trim()
 }
 
-// failSession ends a session because of an error, and tells its client.
+// failSession ends a session because of an error, and tells the dispatcher why.
 func (w *Worker) failSession(ctx context.Context, s session, cause error) error {
 	if ctx.Err() != nil && errors.Is(cause, errTeam) {
 		return ctx.Err() // this worker is the one that is missing

@@ -30,10 +30,13 @@
 // worker sends to each other one after the messages; at the first worker itself it ends
 // with the event done.
 //
-// The dispatcher sends a message to all workers of a session or to none, before anything
-// that it sends later to any of them. It gives a turn only after the Over of the one
-// before it at each of the workers; by then that turn's messages are in the queues of all
-// its workers. So there is one order of all turns and forwarded messages, and each worker
+// The dispatcher sends One, Open and each forwarded message of a batch to all workers of
+// a session, before anything that it sends later to any of them; a worker that is gone
+// ends the session. It gives a turn only after the Over of the one before it at each of
+// the workers, when that turn's messages are in the queues of all its workers, or after
+// it has sent CloseSession to the workers of a session that ended in its turn. A worker
+// handles CloseSession as it reads it, so before the next One or Open. So there is one
+// order of all turns and forwarded messages, and each worker
 // keeps to it in its own work. The oldest of them that is not done has nothing before it
 // on any of its workers, and so waits for nothing.
 //
@@ -59,10 +62,10 @@ const (
 	HasOne  // the session has the turn, for one message
 	HasOpen // the session has the turn, until it is asked back
 	Busy    // an open turn, and a message of it is under way
-	// the turn ends: at the dispatcher with Over, at the first worker with the message
-	// under way
+	// the dispatcher has asked the turn back and waits for Over; the first worker has
+	// said Over, and the last message still runs
 	Ending
-	// the client's connection has ended; a turn that was asked for ends as it begins
+	// the client's connection has ended; One or Open that still comes is answered by Over
 	Left
 	states
 )
@@ -200,6 +203,6 @@ func (t *Turn) Step(e Event) (says bool, err error) {
 // other workers the worker runs this session's alone.
 func (t *Turn) Held() bool { return t.State >= HasOne && t.State <= Ending }
 
-// MayRun reports whether the session's next message may be run at this worker. It may not
-// while one is under way, and not after the last of a turn.
+// MayRun reports whether the session's next message may be run at this worker. At the
+// first worker it may not while one is under way, and not after the last of a turn.
 func (t *Turn) MayRun() bool { return t.State == HasOne || t.State == HasOpen }

@@ -2,7 +2,9 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// Fail says that a session is over, and why.
+// Fail says that a session is over, and why. From a worker it is a claim, in whose place
+// the dispatcher may tell the client a better reason. Without a session it says why the
+// dispatcher ends the connection.
 //
 //	session uint64, code uint32, text
 type Fail struct {

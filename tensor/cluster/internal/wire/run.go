@@ -14,7 +14,7 @@ const (
 
 	// RunTurn asks the session's first worker for a Flow when the run begins: until then
 	// the dispatcher holds back the session's next Run. The dispatcher sets it
-	// ([SetTurn]).
+	// ([SetTurn]). It is not a turn of package turn: it serves sessions that have none.
 	RunTurn uint32 = 1 << 1
 
 	// runPredicted says that the id lists are predicted from the program's last run.

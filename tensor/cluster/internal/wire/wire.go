@@ -27,7 +27,8 @@ import (
 
 // Kinds of message. A number is never used twice. Where a client and its worker have a
 // connection of their own, messages between them use it instead of the dispatcher, except
-// SessionOpened, Link and Fail.
+// SessionOpened, Link and Fail. Of several workers that is the first: it passes Segment,
+// Body, Run and Save on to the others, whose answers go through the dispatcher.
 const (
 	KindOpenSession   uint32 = 1 // client → dispatcher → worker
 	KindCloseSession  uint32 = 2 // dispatcher → worker
