@@ -21,12 +21,10 @@ MODULES := bench/peers tensor/cpu/internal/kernel/gen collective/internal/kernel
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # cuda.h is NVIDIA's, so it is fetched: 1 MB from the beginning of a package of 934.
-CUDA_DEV := http://deb.debian.org/debian/pool/non-free/n/nvidia-cuda-toolkit/nvidia-cuda-dev_12.4.127~12.4.1-2_amd64.deb
-CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda-12.4/cuda.h
-CUDA_H_SUM := 2121d5551f2869145b7362a30d94a42da4dac9cb478eeeb3685e18fade82e5bc
+CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-abi
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,10 +48,10 @@ lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 # The root's tests only read the sources.
-race: tools-race tools-gen tools-s3 tools-ptx ## all tests but the root's under the race detector, in random order
+race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's under the race detector, in random order
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/)
 
-purego: tools-race tools-gen tools-s3 tools-mpi tools-ptx ## all tests without cgo
+purego: tools-race tools-gen tools-s3 tools-mpi tools-ptx tools-cuda ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
@@ -131,6 +129,9 @@ ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the 
 	tensor/cuda/kernels/compile.sh tensor/cuda/kernels
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
 
+abi: tools-cuda ## constants, layouts and functions of the CUDA driver against NVIDIA's header and library
+	TESTS_NEED_GENERATOR=1 $(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestPrototypes'
+
 clean: ## remove what was built
 	rm -rf $(BIN)
 
@@ -173,8 +174,6 @@ tools-arm64:
 	@[ "$$(uname -m)" = aarch64 ] || [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { $(APT) update && \
 		$(APT) install -y qemu-user-static binfmt-support && $(SUDO) update-binfmts --enable qemu-aarch64; }
 
-# The pipe ends with the header: what is behind it is not fetched.
+# They come from non-free into the user's cache; nothing is installed. The download ends with the header.
 tools-cuda:
-	@[ -e $(CUDA_H) ] || { mkdir -p $(dir $(CUDA_H)) && curl -sf '$(CUDA_DEV)' | dpkg-deb --fsys-tarfile - 2>/dev/null | \
-		tar xO --occurrence=1 ./usr/include/cuda.h >$(CUDA_H).part && echo '$(CUDA_H_SUM)  $(CUDA_H).part' | sha256sum -c --status && \
-		mv $(CUDA_H).part $(CUDA_H); } || echo "cuda.h could not be fetched from $(CUDA_DEV)"
+	@tensor/cuda/tools.sh abi || echo "cuda.h and libcuda.so.1 could not be fetched"

@@ -38,7 +38,7 @@ func (g graphs) GraphInstantiate(gr driver.Graph) (driver.GraphExec, error) {
 // updateResult is CUgraphExecUpdateResultInfo.
 type updateResult struct {
 	result    int32
-	from, err uintptr
+	err, from uintptr // the nodes at either end of an edge
 }
 
 func (g graphs) GraphUpdate(x driver.GraphExec, gr driver.Graph) error {
