@@ -23,7 +23,7 @@ typedef struct Parser {
 	int depth;
 	Pending *pending;
 	Function *f;
-	uint64_t local_top;
+	bool external; // of the declaration that is being read
 	jmp_buf failed;
 	char *error;
 	size_t error_size;
@@ -210,7 +210,8 @@ static Symbol *variable(Parser *p, SymbolKind kind) {
 	uint64_t n = vector;
 	while (mark(p, "[")) {
 		if (is(p->t, "]")) y->dynamic = true;
-		else n *= integer(p);
+		if (y->dynamic && !(p->external && kind == S_SHARED)) fail(p, "%s has no size", y->name);
+		if (!y->dynamic) n *= integer(p);
 		want(p, "]");
 	}
 	y->size = y->dynamic ? 0 : n * type_size(t);
@@ -579,6 +580,7 @@ static bool same_parameters(const Function *a, const Function *b) {
 }
 
 static void function(Parser *p, bool entry) {
+	p->external = false;
 	Function *f = keep(p->m, sizeof *f);
 	*f = (Function){.entry = entry, .shared = p->m->shared};
 	open_scope(p);
@@ -648,7 +650,8 @@ static void header(Parser *p) {
 static void top(Parser *p) {
 	header(p);
 	while (p->t.kind != END) {
-		bool linked = mark(p, ".visible") || mark(p, ".extern") || mark(p, ".weak");
+		p->external = mark(p, ".extern");
+		bool linked = p->external || mark(p, ".visible") || mark(p, ".weak");
 		if (mark(p, ".entry")) function(p, true);
 		else if (mark(p, ".func")) function(p, false);
 		else if (mark(p, ".global")) global_variable(p, S_GLOBAL);
