@@ -154,7 +154,8 @@ func layouts() map[string]uintptr {
 	}
 }
 
-// TestABI compiles assertions of all constants, codes and layouts against NVIDIA's cuda.h.
+// TestABI compiles assertions of all constants, codes and layouts against NVIDIA's
+// cuda.h.
 func TestABI(t *testing.T) {
 	header := nvidia(t, "include/cuda.h")
 	listed := map[string]bool{}
@@ -295,8 +296,8 @@ func invocations(t *testing.T) []invocation {
 	return out
 }
 
-// TestPrototypes compares the calls of this package with the functions of cuda.h: how many
-// arguments there are and which of them are pointers.
+// TestPrototypes compares the calls of this package with the functions of cuda.h: how
+// many arguments there are and which of them are pointers.
 func TestPrototypes(t *testing.T) {
 	header := prototypes(t)
 	names := map[string]string{}
