@@ -292,3 +292,32 @@ func TestMatrices(t *testing.T) {
 		})
 	}
 }
+
+// TestDynamicShared checks the shared memory whose size a launch gives, up to its limit.
+func TestDynamicShared(t *testing.T) {
+	g := New(t, 0, must)
+	in, out := g.Words(t, []uint32{1, 2, 3, 4}), g.Words(t, make([]uint32, 128))
+	k := g.Function(t, strings.Replace(kernel(`mov.u32 %a, buf;
+	shl.b32 %b, %t, 2;
+	add.u32 %c, %a, %b;
+	st.shared.u32 [%c], %t;
+	bar.sync 0;
+	xor.b32 %b, %b, 128;
+	add.u32 %c, %a, %b;
+	ld.shared.u32 %x, [%c];`), ".visible", ".extern .shared .align 16 .b8 buf[];\n.visible", 1), "k")
+	l, a := threads(64), new(driver.Args).Pointer(in).Pointer(out)
+	if l.Shared = 1 << 20; g.Launch(k, l, a) == nil {
+		t.Error("a block has a mebibyte of shared memory")
+	}
+	l.Shared = 256
+	g.Run(t, k, l, a)
+	for i, v := range g.ReadWords(t, out, 128) {
+		if i%2 == 0 && int(v) != i/2^32 {
+			t.Fatalf("thread %d has %d, want %d", i/2, v, i/2^32)
+		}
+	}
+	l.Shared = 128
+	if r, err := g.Try(t, k, l, a); err == nil || !strings.Contains(strings.Join(r.Findings, "\n"), "write of 4 bytes") {
+		t.Errorf("past the end: %v: %q", err, r.Findings)
+	}
+}
