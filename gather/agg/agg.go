@@ -2,7 +2,7 @@
 // one of two kinds:
 //
 //	weights  each peer has a factor, and the update is the sum of factor · value over the
-//	         number of peers that sent the position, or over nothing
+//	         number of peers that sent the position, over that of all, or over nothing
 //	votes    each position is decided by itself from the values that were sent for it
 //
 // Rules that look at distances between peers (krum, multi-krum, geometric-median,
@@ -48,6 +48,10 @@ type Rule struct {
 	// Sum takes the sum of the weighted values as it is, for factors that sum to 1.
 	Sum bool
 
+	// All takes the mean over all peers: one that did not send a position has a zero
+	// there. Otherwise it is the mean over those that sent it.
+	All bool
+
 	// Vote returns the value of a position from the values sent, which are ascending;
 	// nil for rules of weights.
 	Vote func(values []float32) float32
@@ -55,7 +59,7 @@ type Rule struct {
 
 // Names lists the rules.
 func Names() []string {
-	return []string{"clip-mean", "mean", "median", "trimmed", "centered-clip", "geometric-median", "krum", "multi-krum"}
+	return []string{"clip-mean", "clip-mean-peers", "mean", "median", "trimmed", "centered-clip", "geometric-median", "krum", "multi-krum"}
 }
 
 // Find returns the rule of a name. A fraction may follow a colon, as in trimmed:0.2: the
@@ -74,6 +78,8 @@ func Find(name string) (*Rule, error) {
 	case "", Default:
 		r.Name, r.Clip = Default, true
 	case "mean":
+	case "clip-mean-peers":
+		r.Clip, r.All = true, true
 	case "median":
 		r.Vote = median
 	case "trimmed":

@@ -8,7 +8,7 @@ import (
 
 // fixed adds in fixed point.
 type fixed struct {
-	sum bool // the sum is the update; otherwise the mean over those that sent a position
+	over int // what sums are divided by; 0: the number of peers that sent the position
 
 	sums   []int64
 	counts []uint16
@@ -96,10 +96,10 @@ func (a *fixed) end(out []float32) {
 	inverse := 1 / a.scale.unit // exact: it is a power of two
 	counts := a.counts[:len(out)]
 	for i, s := range a.sums[:len(out)] {
-		x := float64(s) * inverse
-		if !a.sum {
-			x /= float64(max(counts[i], 1))
+		n := a.over
+		if n == 0 {
+			n = max(int(counts[i]), 1)
 		}
-		out[i] = float32(x)
+		out[i] = float32(float64(s) * inverse / float64(n))
 	}
 }

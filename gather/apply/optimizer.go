@@ -16,6 +16,13 @@ func (o *Optimizer) step(w, g, m []float32) {
 	if o.LR == 0 {
 		lr = 1
 	}
+	w = w[:len(g)]
+	if m == nil && !o.Sign {
+		for i, x := range g {
+			w[i] -= float32(lr * x)
+		}
+		return
+	}
 	for i, x := range g {
 		if o.Sign {
 			x = sign(x)

@@ -142,7 +142,9 @@ func (u *update) check() error {
 	if u.rule.Vote != nil {
 		u.fold = &votes{vote: u.rule.Vote, peers: len(u.r.UIDs)}
 	} else if u.rule.Sum {
-		u.fold = &fixed{sum: true}
+		u.fold = &fixed{over: 1}
+	} else if u.rule.All {
+		u.fold = &fixed{over: len(u.r.UIDs)}
 	}
 	for i := range u.m.Params {
 		if need := u.need(&u.m.Params[i], 1); need > u.o.Budget {

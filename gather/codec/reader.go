@@ -36,10 +36,10 @@ type place struct{ param, row, off int }
 func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n int) error {
 	q, h := &m.Params[p], &r.Header.Params[p]
 	rows.Param, rows.From, rows.N, rows.skip, rows.at, rows.done = q, from, n, 0, 0, 0
-	rows.Table = rows.Table[:0]
-	for _, v := range h.Lookup {
-		rows.Table = append(rows.Table, v+h.Shift)
+	if r.table == nil || r.tableOf != p {
+		r.table, r.tableOf = h.Table(), p
 	}
+	rows.Table = r.table
 	stride := q.Index.stride(q.TotalK, q.K)
 	lo, hi := from*stride, (from+n)*stride
 	if q.Index == Rice {
@@ -112,6 +112,9 @@ func (rows *Rows) Parse(b []byte, p *Param, from, n int) ([]byte, error) {
 	b = b[rowsHead:]
 	if levels != p.Bins || values != n*p.ValueRow() || skip >= blockRows || len(b) < 4*levels+index+values {
 		return nil, bad
+	}
+	if rows.of != nil { // the table is the report's
+		rows.Table = nil
 	}
 	table := resize(rows.Table, levels)
 	if _, err := binary.Decode(b, binary.LittleEndian, table); err != nil {

@@ -36,6 +36,9 @@ type Report struct {
 	Norms   []float64 // L2, of the values that are sent of each parameter
 
 	last place // behind the rows that were decoded last
+
+	table   []float32 // of the parameter that was read last, tableOf
+	tableOf int
 }
 
 // Validate reads a container to its end and checks all of it. A fault is a *status.Error;

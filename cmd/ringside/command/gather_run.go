@@ -81,7 +81,7 @@ func newGatherPlan() *cobra.Command {
 	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update")
 	flags.Float64Var(&p.Policy.NormLimit, "norm-limit", 0, "largest L2 norm of a parameter of a peer (default: no bound)")
 	flags.Float64Var(&p.Policy.ClipFloor, "clip-floor", 0, "least norm that clip-mean scales peers down to")
-	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")
+	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, clip-mean-peers, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")
 	flags.DurationVar(&p.Timeout, "timeout", time.Minute, "time for each round of requests")
 	flags.BoolVar(&asJSON, "json", false, "print the plan")
 	return c
