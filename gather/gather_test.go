@@ -13,11 +13,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -626,6 +628,37 @@ func TestT16Isolation(t *testing.T) {
 		if got.err != nil || got.weights != want.weights || !slices.Equal(got.result.UIDs, want.result.UIDs) || got.result.Reasons[3] != c.Want {
 			t.Errorf("%s: %v, uids %v, reason %v, expected %v", c.Name, got.err, got.result.UIDs, got.result.Reasons[3], c.Want)
 		}
+	}
+}
+
+// TestSpoolFull: a payload for which the spool has no room is skipped for that reason, and
+// the others are gathered. The room is what this process may write to one file.
+func TestSpoolFull(t *testing.T) {
+	f := newFixture(t, codec.KnownConfig(), 1, 2, 4)
+	want := f.run(t, 1)[0]
+	e := codec.NewEncoder(f.m, nil)
+	large, err := e.Encode(codec.Header{Window: window, UID: 3, Meta: map[string]string{"long": strings.Repeat("x", codec.MaxMeta-4)}},
+		func(p int, dst []float32) error { codectest.Update(1, 3, window, p, dst); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, 3, large.Bytes())
+	f.plan.Intended = uids(1, 4)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(large.Size()) - 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	got := f.run(t, 1)[0]
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if got.err != nil || got.weights != want.weights || got.result.Reasons[3] != status.Network || !strings.Contains(got.result.Details[3], syscall.EFBIG.Error()) {
+		t.Errorf("%v, weights %s, expected %s; peer 3: %v, %s, expected NETWORK and why", got.err, got.weights, want.weights, got.result.Reasons[3], got.result.Details[3])
 	}
 }
 

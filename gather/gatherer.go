@@ -151,7 +151,8 @@ func (g *Gatherer) fetchOptions(plan *Plan) store.FetchOptions {
 	if plan.TMax != 0 {
 		o.TMax = time.Unix(plan.TMax, 0)
 	}
-	return o
+	ranks := g.Size()
+	return o.Share(plan.Timeout, (len(plan.Intended)+ranks-1)/ranks)
 }
 
 // collect fetches and exchanges records until every rank knows of all that is wanted: the

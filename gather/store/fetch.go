@@ -32,7 +32,12 @@ type FetchOptions struct {
 	Concurrency int   // requests under way. 0: DefaultConcurrency
 	Memory      int64 // bytes of buffers, which lowers Concurrency; 0: no bound
 	Part        int64 // bytes of one request. 0: DefaultPart
-	MaxBytes    int64 // the largest payload. 0: no bound
+
+	// Hold is how long an attempt may take while it has one of the Concurrency places: one
+	// that stalls then goes behind those that wait. 0: as long as the context.
+	Hold time.Duration
+
+	MaxBytes int64 // the largest payload. 0: no bound
 
 	// TMin and TMax bound LastModified, both inclusive, in whole seconds. Zero: no bound.
 	TMin, TMax time.Time
@@ -74,6 +79,15 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	return &Fetcher{o, make(chan struct{}, o.Concurrency)}
 }
 
+// Share returns o for a rank that has so much time for so many payloads: with more than
+// have a place at once, an attempt has its share of the time, unless o says how much.
+func (o FetchOptions) Share(all time.Duration, payloads int) FetchOptions {
+	if places := NewFetcher(o).o.Concurrency; o.Hold == 0 && payloads > places {
+		o.Hold = all * time.Duration(places) / time.Duration(payloads)
+	}
+	return o
+}
+
 // Fetch gives the body of an object to use, until use returns nil or an error of its
 // own. use is called again with the body from its start when an attempt broke that
 // could not be continued. The context's deadline is that of the whole call.
@@ -105,6 +119,11 @@ func (w *fetch) once(ctx context.Context, use func(io.Reader) error) error {
 		defer func() { <-w.slots }()
 	case <-ctx.Done():
 		return status.Errorf(status.Of(context.Cause(ctx)), "%s: %v before a request could be made", w.key, context.Cause(ctx))
+	}
+	if w.o.Hold > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.o.Hold)
+		defer cancel()
 	}
 	get := Get{}
 	if w.o.MaxBytes == 0 || w.o.MaxBytes > w.o.Part {

@@ -169,6 +169,62 @@ func TestT24Stall(t *testing.T) {
 	t.Logf("TIMEOUT after %v", took)
 }
 
+// stalling is a store whose object "stalls" is opened and never comes.
+type stalling struct {
+	*store.Mem
+	opened chan struct{} // gets one element for each time
+}
+
+func (s *stalling) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
+	o, err := s.Mem.Open(ctx, key, get)
+	if err == nil && key == "stalls" {
+		s.opened <- struct{}{}
+		o.Body = io.NopCloser(&never{ctx})
+	}
+	return o, err
+}
+
+// never is a body of which nothing comes while the request lasts.
+type never struct{ ctx context.Context }
+
+func (n *never) Read([]byte) (int, error) {
+	<-n.ctx.Done()
+	return 0, n.ctx.Err()
+}
+
+// TestStallerGivesPlace: a peer that stalls loses its place to one that waits for it, and
+// comes to its turn again behind it.
+func TestStallerGivesPlace(t *testing.T) {
+	t.Parallel()
+	s := &stalling{&store.Mem{}, make(chan struct{}, 1<<10)}
+	put(t, s.Mem, "stalls", "x")
+	put(t, s.Mem, "honest", "x")
+	o := fast
+	o.Concurrency = 1
+	if o = o.Share(20*time.Second, 1); o.Hold != 0 {
+		t.Fatalf("an attempt may take %v where none waits, expected no bound", o.Hold)
+	}
+	f := store.NewFetcher(o.Share(100*time.Millisecond, 2))
+	read := func(r io.Reader) error { _, err := io.ReadAll(r); return err }
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	whole, stop := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() {
+		_, err := f.Fetch(whole, s, "stalls", read)
+		ended <- err
+	}()
+	<-s.opened
+	if _, err := f.Fetch(ctx, s, "honest", read); err != nil {
+		t.Errorf("a peer that waits behind one that stalls: %v", err)
+	}
+	<-s.opened // again
+	stop()
+	if err := <-ended; status.Of(err) != status.Cancelled {
+		t.Errorf("%v, expected CANCELLED", err)
+	}
+}
+
 // TestTerminal: what another attempt cannot change is not tried again.
 func TestTerminal(t *testing.T) {
 	for code, want := range map[int]status.Status{403: status.Forbidden, 401: status.Forbidden, 400: status.BadFormat} {
