@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,28 +26,20 @@ func gatherUpdate(a *actor) {
 	a.start()
 	m := codectest.Mid()
 	var grew, speed float32
-	_, err := gatherOn(context.Background(), 1, a.Clients, m, func(int) store.Store { return &codectest.Peers{M: m, Window: gatherWindow} },
-		func(g *gather.Gatherer, r *gather.Result) error {
-			runtime.GOMAXPROCS(1)
-			debug.FreeOSMemory()
-			before, err := resetPeak()
-			if err != nil {
-				return err
-			}
-			begin := cpuTime() // others may use the cores too
-			stats, err := apply.Update(context.Background(), g.Ranks, r, m, discard{}, &apply.Options{Budget: int64(a.Size)})
-			if err != nil {
-				return err
-			}
-			took := cpuTime() - begin
-			after, err := memory("VmHWM")
-			if err != nil {
-				return err
-			}
-			grew, speed = float32(after-before), float32(float64(stats.Values)/took.Seconds())
-			return nil
-		})
-	check(err)
+	r := &run{Options: &Options{}, Report: &Report{}, ctx: context.Background()}
+	dir := must(os.MkdirTemp("", "ringside-bench-"))
+	defer os.RemoveAll(dir)
+	call := gatherCall{manifest: m, ranks: 1, peers: a.Clients, dir: dir}
+	call.then = func(g *gather.Gatherer, res *gather.Result) {
+		runtime.GOMAXPROCS(1)
+		debug.FreeOSMemory()
+		before := must(resetPeak())
+		begin := cpuTime() // others may use the cores too
+		stats := must(apply.Update(r.ctx, g.Ranks, res, m, discard{}, &apply.Options{Budget: int64(a.Size)}))
+		took := cpuTime() - begin
+		grew, speed = float32(must(memory("VmHWM"))-before), float32(float64(stats.Values)/took.Seconds())
+	}
+	call.seconds(r)
 	a.measured(grew, speed)
 }
 
@@ -135,10 +128,12 @@ type kept struct {
 	all [][]byte
 }
 
-func (k *kept) make(n int) {
-	for uid := range n {
-		k.all = append(k.all, codectest.Random(k.M, k.Window, uint64(uid+1)).Bytes())
+func newKept(m *codec.Manifest, n int) *kept {
+	k := &kept{Peers: codectest.Peers{M: m, Window: gatherWindow}}
+	for uid := range uint64(n) {
+		k.all = append(k.all, codectest.Random(m, gatherWindow, uid+1).Bytes())
 	}
+	return k
 }
 
 // Open implements store.Store.
@@ -152,20 +147,16 @@ func (k *kept) Open(_ context.Context, key string, _ store.Get) (*store.Object, 
 }
 
 // indexSets decodes the indices of all peers, row by row.
-func indexSets(r *gather.Result, m *codec.Manifest) ([][][]uint32, error) {
+func indexSets(r *gather.Result, m *codec.Manifest) [][][]uint32 {
 	out := make([][][]uint32, len(r.UIDs))
 	var rows codec.Rows
 	var row codec.Row
 	for u, uid := range r.UIDs {
 		p := r.Payloads[uid]
-		if err := p.Report.ReadRows(&rows, m, p.File, 0, 0, m.Params[0].Rows); err != nil {
-			return nil, err
-		}
-		if err := rows.Each(&row, func(int) { out[u] = append(out[u], append([]uint32(nil), row.Index...)) }); err != nil {
-			return nil, err
-		}
+		check(p.Report.ReadRows(&rows, m, p.File, 0, 0, m.Params[0].Rows))
+		check(rows.Each(&row, func(int) { out[u] = append(out[u], slices.Clone(row.Index)) }))
 	}
-	return out, nil
+	return out
 }
 
 // comparePairs counts equal indices of all pairs, each index with each.

@@ -107,17 +107,23 @@ func Scenarios() []Scenario {
 		{"collective", "all-reduces and other collectives of 2 and 4 ranks, beside C, Open MPI and Gloo", runCollective},
 		{"reduce", "reductions of a tensor that several workers have parts of, beside fetching the parts, and beside one worker", runReduce},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
-		{"gather", "gathers of many peers on several ranks, and updates under a memory budget, beside one rank and limits", func(r *run) { check(runGather(r.ctx, r.Options, r.Report)); gatherJSON(r) }},
+		{"gather", "gathers of many peers on several ranks, and updates under a memory budget, beside one rank and limits", runGather},
 	}
 }
 
 // Parts are what Options.Only may restrict the scenario to: models of torch and ddp,
-// parts of kernels; none of most.
+// parts of kernels and gather; none of most.
 func (s Scenario) Parts() []string {
 	var of []trial
 	switch s.Name {
 	case "kernels":
 		return []string{"products", "adamw", "chain"}
+	case "gather":
+		var names []string
+		for _, part := range gatherParts {
+			names = append(names, part.name)
+		}
+		return names
 	case "torch":
 		of = trials()
 	case "ddp":
