@@ -40,11 +40,12 @@ there on, and so other bits than a run that had them from the start.
 --stages 2, or a --config such as docs/pipeline.yaml, puts a model's layers on different workers: each then works on another
 micro-batch of the step at a time, forward and backward in turns.
 
---outer diloco --peers 4 --inner 50 --store DIR has four peers train the model apart: each takes 50 steps on batches of its
-own, puts its compressed update into the store, and all apply the same outer step. With --peer 2 this is one of them, which
-needs nothing of the others but the store; a peer that is gone is skipped, and goes on from the store when it is started
-again. Without --peer all peers train in this process; --compare then trains by data parallelism with as many examples, and
-says how far apart the two are. A new run needs an empty store.
+--outer diloco --peers 4 --inner 100 --store DIR has four peers train the model apart: each takes 100 steps on batches of its
+own, puts its compressed update into the store, and all apply the same outer step. --steps and --batch are those of a worker
+of data parallelism with as many examples; a peer takes smaller batches and more steps (--inner-batch). With --peer 2 this is
+one of them, which needs nothing of the others but the store; a peer that is gone is skipped, and goes on from the store when
+it is started again. Without --peer all peers train in this process; --compare then trains by data parallelism, and says how
+far apart the two are. A new run needs an empty store.
 
 Models:
 ` + modelList() + `

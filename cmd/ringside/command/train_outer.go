@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ type apartFlags struct {
 	method, sign, publicKeys string
 	aggregator               string
 	peers, peer              int
+	batch                    int
 	topK, levels             int
 	lr, momentum             float64
 	compare                  bool
@@ -39,7 +41,8 @@ func (f *apartFlags) add(flags *pflag.FlagSet, inner *int) {
 	flags.StringVar(&f.method, "outer", "", "diloco: have several peers train the model apart and meet in --store")
 	flags.IntVar(&f.peers, "peers", 0, "with --outer: number of peers")
 	flags.IntVar(&f.peer, "peer", 0, "with --outer: which of the peers this is, from 1 on; 0: all of them, in this process")
-	flags.IntVar(inner, "inner", 25, "with --outer: steps that a peer takes by itself in a round")
+	flags.IntVar(inner, "inner", 100, "with --outer: steps that a peer takes by itself in a round")
+	flags.IntVar(&f.batch, "inner-batch", 0, "with --outer: examples in a step of a peer, which takes as many more steps (default: --batch over --peers)")
 	flags.IntVar(&f.topK, "topk", outer.DefaultConfig().TopK, "with --outer: values that an update sends of each 64x64; 4096: all")
 	flags.IntVar(&f.levels, "levels", outer.DefaultConfig().Bins, "with --outer: levels of a value: 2 to 256, of which 4, 16 and 256 fill their bits")
 	flags.Float64Var(&f.lr, "outer-lr", outer.DefaultLR, "with --outer: learning rate of the outer step")
@@ -54,14 +57,14 @@ func (f *apartFlags) add(flags *pflag.FlagSet, inner *int) {
 // check refuses flags that do not go together.
 func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) error {
 	if f.method == "" {
-		for _, name := range []string{"peers", "peer", "inner", "store", "topk", "levels", "compare", "outer-lr", "outer-momentum", "aggregate", "outer-timeout", "sign-key-file", "peer-keys-file"} {
+		for _, name := range []string{"peers", "peer", "inner", "inner-batch", "store", "topk", "levels", "compare", "outer-lr", "outer-momentum", "aggregate", "outer-timeout", "sign-key-file", "peer-keys-file"} {
 			if flags.Changed(name) {
 				return usagef("--%s: it is about peers: say --outer diloco", name)
 			}
 		}
 		return nil
 	}
-	if err := positive(flags, "peers", "inner", "topk", "outer-lr"); err != nil {
+	if err := positive(flags, "peers", "inner", "inner-batch", "topk", "outer-lr"); err != nil {
 		return err
 	}
 	elsewhere := at.connect != "" || at.workers != 0 || at.mesh != "" || at.file != "" || at.stages != 0 || at.hosts != 1
@@ -109,8 +112,8 @@ func (f *apartFlags) open(uid int, s store.Store, spool string) (*outer.Outer, e
 type peerOutcome struct {
 	outer.Stats
 	*train.Summary
-	// Dense is the bytes that a step of data-parallel training would have sent, in all
-	// steps, for each byte that this peer sent.
+	// Dense is the bytes of the gradients of data-parallel training of as many examples,
+	// with batches of --batch, for each byte that this peer sent.
 	Dense float64 `json:"dense_over_sent,omitempty"`
 }
 
@@ -119,8 +122,8 @@ type apartOutcome struct {
 	Peers []peerOutcome `json:"peers"`
 	Saved string        `json:"saved,omitempty"`
 
-	// DataParallel is a run whose steps take the batches of all peers, with --compare.
-	// Over is the peers' held-out loss over that run's, less 1.
+	// DataParallel is a run of as many examples, with --compare, whose workers have batches
+	// of --batch. Over is the peers' held-out loss over that run's, less 1.
 	DataParallel *train.Summary `json:"data_parallel,omitempty"`
 	Over         float64        `json:"held_out_over_data_parallel,omitempty"`
 }
@@ -150,13 +153,14 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 			return err
 		}
 	}
+	whole, part := f.cut(m, o)
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	out := apartOutcome{Peers: make([]peerOutcome, len(peers)), Saved: o.Save}
 	p := newProgress(cmd.ErrOrStderr(), m.Name)
 	var wg sync.WaitGroup
 	for i, peer := range peers {
-		own := *o
+		own := part
 		own.Outer = peer
 		if i > 0 { // all have the same weights in the end
 			own.Save, own.Sample = "", -1
@@ -171,7 +175,8 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 			}
 			out.Peers[i] = peerOutcome{Stats: peer.Stats(), Summary: sum}
 			if sent := out.Peers[i].Sent; sent > 0 {
-				out.Peers[i].Dense = float64(sum.Parameters) * 4 * float64(sum.Steps-sum.Resumed) / float64(sent)
+				steps := float64(sum.Steps-sum.Resumed) * float64(part.Batch) / float64(whole.Batch)
+				out.Peers[i].Dense = float64(sum.Parameters) * 4 * steps / float64(sent)
 			}
 		})
 	}
@@ -181,7 +186,7 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 		return asTyped(cmd.Flags(), err)
 	}
 	if f.compare {
-		if err := out.compare(cmd, m, d, o, at); err != nil {
+		if err := out.compare(cmd, m, d, whole, at); err != nil {
 			return asTyped(cmd.Flags(), err)
 		}
 	}
@@ -191,10 +196,21 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 	return out.write(cmd.OutOrStdout())
 }
 
-// compare trains by data parallelism: each step takes the batches that the peers took.
-func (o *apartOutcome) compare(cmd *cobra.Command, m *train.Model, d train.Data, opts *train.Options, at *place) error {
-	own := *opts
-	own.Batch, own.Save, own.Sample = o.Peers[0].Batch*len(o.Peers), "", -1
+// cut returns the options of data parallelism's workers, and those of a peer with as many
+// examples. A peer takes smaller batches: the mean of the peers' steps has about the noise
+// of one of a worker's (docs/decisions.md).
+func (f *apartFlags) cut(m *train.Model, o *train.Options) (whole, part train.Options) {
+	whole = *o
+	whole.Batch, whole.Steps = cmp.Or(o.Batch, m.Defaults.Batch), cmp.Or(o.Steps, m.Defaults.Steps)
+	part = whole
+	part.Batch = cmp.Or(f.batch, max(whole.Batch/f.peers, 1))
+	part.Steps = whole.Steps * whole.Batch / part.Batch
+	return whole, part
+}
+
+// compare trains by data parallelism: a step takes a batch for each peer.
+func (o *apartOutcome) compare(cmd *cobra.Command, m *train.Model, d train.Data, own train.Options, at *place) error {
+	own.Batch, own.Save, own.Sample = own.Batch*len(o.Peers), "", -1
 	var err error
 	if o.DataParallel, err = trainPeer(cmd.Context(), cmd, m, d, &own, at); err == nil && o.DataParallel.HeldOut > 0 {
 		o.Over = o.Peers[0].HeldOut/o.DataParallel.HeldOut - 1

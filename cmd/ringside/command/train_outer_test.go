@@ -16,7 +16,7 @@ func TestTrainApart(t *testing.T) {
 	runtimeDir(t)
 	dir := t.TempDir()
 	args := []string{"train", "--json", "--data", textFile(t), "--steps", "20", "--batch", "4", "--loss-every", "1", "--sample", "0",
-		"--outer", "diloco", "--inner", "8", "--topk", "64", "--levels", "4", "--store", filepath.Join(dir, "store")}
+		"--outer", "diloco", "--inner", "16", "--topk", "64", "--levels", "4", "--store", filepath.Join(dir, "store")}
 	trainedApart := func(more ...string) apartOutcome {
 		t.Helper()
 		out, errOut, err := execute(t, append(args, more...)...)
@@ -36,7 +36,7 @@ func TestTrainApart(t *testing.T) {
 		t.Fatalf("the peers differ: %+v", o.Peers)
 	}
 	for _, p := range o.Peers {
-		if p.Rounds != 3 || p.Steps != 20 || p.Sent == 0 || p.Dense < 100 || len(p.Missing) != 0 || p.Losses[0].Loss < p.HeldOut+0.3 {
+		if p.Rounds != 3 || p.Steps != 40 || p.Batch != 2 || p.Sent == 0 || p.Dense < 100 || len(p.Missing) != 0 || p.Losses[0].Loss < p.HeldOut+0.3 {
 			t.Errorf("peer %d: %+v, %+v", p.Peer, p.Stats, p.Summary)
 		}
 	}
@@ -46,8 +46,11 @@ func TestTrainApart(t *testing.T) {
 	if d := o.DataParallel; d == nil || d.Batch != 8 || d.Steps != 20 || d.Seed != o.Peers[0].Seed || math.Abs(o.Over-(o.Peers[0].HeldOut/d.HeldOut-1)) > 1e-9 {
 		t.Errorf("compared with %+v: %v over, expected a run of batches of 8", d, o.Over)
 	}
+	if p := &o.Peers[0]; math.Abs(p.Dense*float64(p.Sent)-float64(p.Parameters)*4*20) > 1 {
+		t.Errorf("%v times the bytes sent, expected those of gradients of 20 steps", p.Dense)
+	}
 	again := trainedApart("--peers", "2", "--peer", "2", "--in-process")
-	if p := again.Peers[0]; p.Peer != 2 || p.Resumed != 20 || p.Sent != 0 || p.Weights != o.Peers[0].Weights {
+	if p := again.Peers[0]; p.Peer != 2 || p.Resumed != 40 || p.Sent != 0 || p.Weights != o.Peers[0].Weights {
 		t.Errorf("a peer that comes again: %+v, %+v", p.Stats, p.Summary)
 	}
 }
