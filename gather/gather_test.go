@@ -631,8 +631,8 @@ func TestT16Isolation(t *testing.T) {
 	}
 }
 
-// TestSpoolFull: a payload for which the spool has no room is skipped for that reason, and
-// the others are gathered. The room is what this process may write to one file.
+// TestSpoolFull: a payload for which the spool has no room is skipped for that reason,
+// and the others are gathered. The room is what this process may write to one file.
 func TestSpoolFull(t *testing.T) {
 	f := newFixture(t, codec.KnownConfig(), 1, 2, 4)
 	want := f.run(t, 1)[0]

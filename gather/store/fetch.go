@@ -33,8 +33,8 @@ type FetchOptions struct {
 	Memory      int64 // bytes of buffers, which lowers Concurrency; 0: no bound
 	Part        int64 // bytes of one request. 0: DefaultPart
 
-	// Hold is how long an attempt may take while it has one of the Concurrency places: one
-	// that stalls then goes behind those that wait. 0: as long as the context.
+	// Hold is how long an attempt may take while it has one of the Concurrency places:
+	// one that stalls then goes behind those that wait. 0: as long as the context.
 	Hold time.Duration
 
 	MaxBytes int64 // the largest payload. 0: no bound

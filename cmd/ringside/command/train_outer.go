@@ -122,8 +122,8 @@ type apartOutcome struct {
 	Peers []peerOutcome `json:"peers"`
 	Saved string        `json:"saved,omitempty"`
 
-	// DataParallel is a run of as many examples, with --compare, whose workers have batches
-	// of --batch. Over is the peers' held-out loss over that run's, less 1.
+	// DataParallel is a run of as many examples, with --compare, whose workers have
+	// batches of --batch. Over is the peers' held-out loss over that run's, less 1.
 	DataParallel *train.Summary `json:"data_parallel,omitempty"`
 	Over         float64        `json:"held_out_over_data_parallel,omitempty"`
 }
@@ -197,8 +197,8 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 }
 
 // cut returns the options of data parallelism's workers, and those of a peer with as many
-// examples. A peer takes smaller batches: the mean of the peers' steps has about the noise
-// of one of a worker's (docs/decisions.md).
+// examples. A peer takes smaller batches: the mean of the peers' steps has about the
+// noise of one of a worker's (docs/decisions.md).
 func (f *apartFlags) cut(m *train.Model, o *train.Options) (whole, part train.Options) {
 	whole = *o
 	whole.Batch, whole.Steps = cmp.Or(o.Batch, m.Defaults.Batch), cmp.Or(o.Steps, m.Defaults.Steps)
