@@ -22,6 +22,7 @@
 //	collective         groups of ranks, and every collective on slices and values
 //	collective/element element types, reductions, 16-bit floats: one definition for all
 //	collective/isa     instruction sets of the kernels, and those of this machine
+//	collective/testsize         how much of a long test runs, here and in later folders
 //	collective/plan    what ranks agree on: calls, errors, cuts of a buffer
 //	collective/internal/kernel  folds and copies buffers, in one pass
 //	collective/internal/host    among the ranks of one host, over shared memory
@@ -91,7 +92,6 @@
 //	bench              scenarios for go test and the command line; bench/floor in C
 //	bench/shape        measures of the code itself, printed by cmd/shape
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
-//	internal/testsize  how much of a long test runs
 //
 // Four folders are modules of their own, so that their dependencies are not the module's:
 // bench/peers (other projects' transports), tensor/cuda/driver/gorgonia (the CUDA driver

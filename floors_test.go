@@ -19,7 +19,7 @@ const module = "github.com/ringside-go/ringside"
 
 // folders is the one-way street of the top level: a package imports only from its own
 // folder and from folders before it. shm and ring don't know of each other.
-var folders = []string{"internal", "shm", "ring", "ipc", "net", "collective", "tensor", "gather", "bench", "cmd"}
+var folders = []string{"shm", "ring", "ipc", "net", "collective", "tensor", "gather", "bench", "cmd"}
 
 // checkFolder returns an error unless a package of the folder from may import one of the
 // folder to. Both are paths relative to the root.
@@ -66,8 +66,6 @@ func TestFolders(t *testing.T) {
 // floors orders the packages within a folder: a package imports only packages of its
 // folder on lower floors.
 var floors = map[string]int{
-	"internal/testsize": 0,
-
 	"shm/limits": 0,
 	"shm":        1,
 
@@ -86,6 +84,7 @@ var floors = map[string]int{
 
 	"collective/element":            0,
 	"collective/isa":                0,
+	"collective/testsize":           0,
 	"collective/plan":               1,
 	"collective/internal/kernel":    2,
 	"collective/internal/host":      3,

@@ -3,7 +3,7 @@ package bench
 import (
 	"testing"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 )
 
 // TestDDP: both sides train the same, ours with collectives, and all that is to be

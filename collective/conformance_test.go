@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 )
 
 var seedFlag = flag.Uint64("conformance.seed", 0, "seed of what is sampled and delayed; 0: another one each run")

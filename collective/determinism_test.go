@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 )
 
 // TestSameBits: all transports and 20 runs with random delays give the same bits, for

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/net/route"
 )
 

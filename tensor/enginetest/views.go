@@ -3,7 +3,7 @@ package enginetest
 import (
 	"testing"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor"
 )
 

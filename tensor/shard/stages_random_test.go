@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/net/nettest"
 )
 

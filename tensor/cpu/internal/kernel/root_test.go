@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/collective/testsize"
 )
 
 // TestRoots wants roots to be rounded correctly: all numbers that differ in more than a
