@@ -109,7 +109,7 @@ func (w *walk) param(ctx context.Context, p int) error {
 
 // readBytes bounds the rows that a rank alone reads at once: as many as stay in a cache
 // while they are added up.
-const readBytes = 1 << 20
+const readBytes = 512 << 10
 
 // own visits the rows of payloads that this rank has, some payloads at a time.
 func (w *walk) own(p, from, n int) error {

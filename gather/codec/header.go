@@ -81,15 +81,13 @@ type ParamHeader struct {
 }
 
 // Table returns the values that the codes stand for, or nil without a codebook.
-func (h *ParamHeader) Table() []float32 {
-	if len(h.Lookup) == 0 {
-		return nil
+func (h *ParamHeader) Table() []float32 { return h.appendTable(nil) }
+
+func (h *ParamHeader) appendTable(b []float32) []float32 {
+	for _, v := range h.Lookup {
+		b = append(b, v+h.Shift)
 	}
-	out := make([]float32, len(h.Lookup))
-	for b, v := range h.Lookup {
-		out[b] = v + h.Shift
-	}
-	return out
+	return b
 }
 
 // parsePrefix reads the first 12 bytes.

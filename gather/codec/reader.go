@@ -32,12 +32,13 @@ type place struct{ param, row, off int }
 
 // ReadRows reads rows [from, from+n) of parameter p of a container that Validate found
 // right. It reuses the memory of rows. Rows are decoded from the start of their block on,
-// or from where those end that were decoded last. A report's rows are for one goroutine.
+// or from where those end that were decoded last. A report's rows are for one goroutine;
+// those of a codebook are right until rows of another parameter are read.
 func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n int) error {
 	q, h := &m.Params[p], &r.Header.Params[p]
 	rows.Param, rows.From, rows.N, rows.skip, rows.at, rows.done = q, from, n, 0, 0, 0
-	if r.table == nil || r.tableOf != p {
-		r.table, r.tableOf = h.Table(), p
+	if r.tableOf != p || len(r.table) == 0 {
+		r.table, r.tableOf = h.appendTable(r.table[:0]), p
 	}
 	rows.Table = r.table
 	stride := q.Index.stride(q.TotalK, q.K)
