@@ -197,8 +197,7 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 }
 
 // cut returns the options of data parallelism's workers, and those of a peer with as many
-// examples. A peer takes smaller batches: the mean of the peers' steps has about the
-// noise of one of a worker's (docs/decisions.md).
+// examples. A peer takes smaller batches and more steps (docs/decisions.md).
 func (f *apartFlags) cut(m *train.Model, o *train.Options) (whole, part train.Options) {
 	whole = *o
 	whole.Batch, whole.Steps = cmp.Or(o.Batch, m.Defaults.Batch), cmp.Or(o.Steps, m.Defaults.Steps)
