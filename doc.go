@@ -10,7 +10,7 @@
 // # Processes that talk
 //
 //	ipc                the contract: messages, conns, transports; secrets
-//	ipc/wire           greetings, the version, the codec of messages
+//	ipc/encoding       how messages are encoded: the version, greetings, fields
 //	ipc/local          the transport of one host: rings, descriptors, liveness
 //	ipc/ipctest        the suite of every transport, and a transport in memory
 //	net/tcp            the transport between hosts: greetings, frames, bulk transfers
@@ -23,10 +23,11 @@
 //	collective/element element types, reductions, 16-bit floats: one definition for all
 //	collective/isa     instruction sets of the kernels, and those of this machine
 //	collective/testsize         how much of a long test runs, here and in later folders
-//	collective/plan    what ranks agree on: calls, errors, cuts of a buffer
+//	collective/protocol         what ranks agree on: calls, errors, cuts of a buffer
 //	collective/internal/kernel  folds and copies buffers, in one pass
-//	collective/internal/host    among the ranks of one host, over shared memory
-//	collective/internal/wide    between hosts, over bulk transfers
+//	collective/internal/algorithm  the algorithms of collectives: onehost among the ranks
+//	                   of one host, over shared memory; crosshost between hosts, over
+//	                   bulk transfers
 //	collective/rendezvous       this rank's number, and where the others are
 //	collective/launch           starts ranks, here and by a remote shell
 //
@@ -80,7 +81,7 @@
 //	gather/codec       compressed updates: chunks, codebooks, the container, its checks
 //	gather/torch       updates in the files of torch.save become payloads
 //	gather/store       payloads in folders, on web servers, in S3 buckets; retries
-//	gather/status      the outcomes that a peer's payload can have
+//	gather/outcome     the outcomes that a peer's payload can have
 //	gather/agg         the rules by which updates become one
 //	gather/apply       the outer update of a model, exact and under a memory budget
 //	gather/overlap     peers that sent the same positions as others

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/shm"
 )
 
@@ -39,8 +39,8 @@ func Free[T Element](g *Group, buf []T) error {
 // Show lets the ranks on this host read a segment of the caller's in place. From then on
 // large calls with buffers that lie in it are not copied through shared memory of the
 // group, and only its owner can store into it. The others can read all of it. It must be
-// a Memfd (else plan.ErrBadCall), and stay mapped until the group is closed. Showing a
-// segment again does nothing. Where no other rank shares this host nothing happens. Any
+// a Memfd (else protocol.ErrBadCall), and stay mapped until the group is closed. Showing
+// a segment again does nothing. Where no other rank shares this host nothing happens. Any
 // goroutine may call it, and ranks need not do so alike.
 func (g *Group) Show(s *shm.Segment) error {
 	if g.shared == nil {
@@ -66,10 +66,10 @@ func (g *Group) Copied() (staged, inPlace uint64) {
 // notHanded returns the error of handing memory to the others. If it is about one of
 // them, that rank is lost, and the group fails.
 func (g *Group) notHanded(err error, call string) error {
-	var pe *plan.PeerError
+	var pe *protocol.PeerError
 	if !errors.As(err, &pe) {
 		return err
 	}
-	g.findCause(&plan.Request{}, lift(err, g.sharers))
+	g.findCause(&protocol.Request{}, lift(err, g.sharers))
 	return g.refuse(call)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // pairing is a send or receive that a rank is in, as ranks tell each other; 0 is none.
@@ -18,9 +18,9 @@ import (
 type pairing uint64
 
 // pairingOf returns the pairing of a send or receive.
-func pairingOf(r *plan.Request) pairing {
+func pairingOf(r *protocol.Request) pairing {
 	p := pairing(1<<63 | uint64(r.Peer)&(1<<30-1)<<32 | r.Call.Seq&(1<<32-1))
-	if r.Call.Kind == plan.Recv {
+	if r.Call.Kind == protocol.Recv {
 		p |= 1 << 62
 	}
 	return p
@@ -31,9 +31,9 @@ func (p pairing) peer() int { return int(p >> 32 & (1<<30 - 1)) }
 
 // String returns a text such as "recv #3 from 1".
 func (p pairing) String() string {
-	kind, to := plan.Send, "to"
+	kind, to := protocol.Send, "to"
 	if p>>62&1 != 0 {
-		kind, to = plan.Recv, "from"
+		kind, to = protocol.Recv, "from"
 	}
 	return fmt.Sprintf("%v #%d %s %d", kind, uint32(p), to, p.peer())
 }
@@ -41,18 +41,18 @@ func (p pairing) String() string {
 // told is the call that a rank tells to the others when they ask.
 type told struct {
 	mu   sync.Mutex
-	call plan.Call
+	call protocol.Call
 }
 
 // set stores the call.
-func (t *told) set(call *plan.Call) {
+func (t *told) set(call *protocol.Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.call = *call
 }
 
 // get returns the call.
-func (t *told) get() plan.Call {
+func (t *told) get() protocol.Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.call
@@ -62,15 +62,15 @@ func (t *told) get() plan.Call {
 // sees only the ranks that it waits for, and those may themselves wait for a third.
 type inquiry struct {
 	g       *Group
-	call    plan.Call // that failed
-	pair    pairing   // of call, if it is a send or receive
-	f       *failure  // filled in
-	answers []*answer // by rank; nil for a rank that did not answer
+	call    protocol.Call // that failed
+	pair    pairing       // of call, if it is a send or receive
+	f       *failure      // filled in
+	answers []*answer     // by rank; nil for a rank that did not answer
 }
 
 // late asks where the ranks are, and names the rank that a call which timed out waits
 // for.
-func (q *inquiry) late(pe *plan.PeerError) {
+func (q *inquiry) late(pe *protocol.PeerError) {
 	g, call := q.g, &q.call
 	q.answers = g.control.whereabouts(context.Background(), askFor)
 	if call.Kind.Paired() {
@@ -114,7 +114,7 @@ func (q *inquiry) timeout(rank int, what string) {
 // latePair names the rank that rank from waits for, which is in pair and has made so many
 // calls of all ranks. The other rank of the pair may wait in a pair for a third. own is
 // the call of all ranks that this rank is in, nil if it is in none.
-func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *plan.Call) {
+func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *protocol.Call) {
 	g, at := q.g, pair.peer()
 	for range q.answers { // so that a circle ends too
 		if at >= g.size || at == g.rank || q.answers[at] == nil || q.answers[at].Pair == 0 {
@@ -150,14 +150,14 @@ func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *plan.Call)
 // that they differ.
 func (q *inquiry) odd() {
 	g, call := q.g, &q.call
-	m := (*plan.MismatchError)(nil)
+	m := (*protocol.MismatchError)(nil)
 	paired := call.Kind.Paired() || errors.As(q.f.err, &m) && m.Theirs.Kind.Paired()
-	if g.size < 3 || paired || call.Kind == plan.NoKind {
+	if g.size < 3 || paired || call.Kind == protocol.NoKind {
 		return // there is no majority
 	}
 	calls := q.callsNow()
 	here := maps.Clone(calls)
-	maps.DeleteFunc(here, func(_ int, c plan.Call) bool { return c.Seq != call.Seq })
+	maps.DeleteFunc(here, func(_ int, c protocol.Call) bool { return c.Seq != call.Seq })
 	groups := sides(here)
 	// some ranks went on to the next call before the mismatch was known
 	if len(groups) < 2 {
@@ -178,17 +178,17 @@ func (q *inquiry) odd() {
 
 // callsNow asks for the calls that the ranks are in, by rank, this rank's among them. It
 // leaves out ranks that are in no call of all ranks, or do not answer.
-func (q *inquiry) callsNow() map[int]plan.Call {
+func (q *inquiry) callsNow() map[int]protocol.Call {
 	g := q.g
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
 	for {
-		calls, waiting := map[int]plan.Call{g.rank: q.call}, false
+		calls, waiting := map[int]protocol.Call{g.rank: q.call}, false
 		for rank, a := range g.control.whereabouts(ctx, askFor) {
 			if rank == g.rank || a == nil || !a.InCall || a.Pair != 0 {
 				continue
 			}
-			call, err := plan.DecodeCall(a.In)
+			call, err := protocol.DecodeCall(a.In)
 			if known := err == nil && call.Seq == a.Calls && !call.Kind.Paired(); known {
 				calls[rank] = call
 			} else {
@@ -203,13 +203,13 @@ func (q *inquiry) callsNow() map[int]plan.Call {
 
 // side is the ranks that are in the same call.
 type side struct {
-	call  plan.Call
+	call  protocol.Call
 	ranks []int
 }
 
 // sides groups ranks by their calls: most ranks first, then in the order of their lowest
 // rank.
-func sides(calls map[int]plan.Call) []side {
+func sides(calls map[int]protocol.Call) []side {
 	var out []side
 	for _, rank := range slices.Sorted(maps.Keys(calls)) {
 		call := calls[rank]

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // bucketBytes is the bytes that AllReduceMany puts into one all-reduce. On one host a
@@ -21,10 +21,10 @@ func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T)
 	for i, b := range bufs {
 		sizes[i] = len(bytesOf(b))
 	}
-	if err := g.checkFold(&plan.Call{Op: op, DType: dtypeOf[T]()}); err != nil {
+	if err := g.checkFold(&protocol.Call{Op: op, DType: dtypeOf[T]()}); err != nil {
 		return err
 	}
-	buckets := plan.Pack(sizes, bucketBytes)
+	buckets := protocol.Pack(sizes, bucketBytes)
 	works := make([]*Work, len(buckets))
 	var rooms, whole [2][]T // of the last two buckets
 	defer func() {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // request returns the request of a call on slices, for check to complete. Its counts are
 // in elements.
-func request[T Element](kind plan.Kind, op Op, dst, src []T) (r plan.Request) {
+func request[T Element](kind protocol.Kind, op Op, dst, src []T) (r protocol.Request) {
 	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
 	r.Call.Kind, r.Call.Op, r.Call.DType = kind, op, dtypeOf[T]()
 	r.Call.Count = int64(max(len(dst), len(src)))
@@ -41,26 +41,26 @@ func inBytes(counts []int, size int) ([]int, error) {
 
 // check refuses a request whose ranks, lengths, buffers or operation do not belong
 // together, and completes the others.
-func (g *Group) check(r *plan.Request) error {
+func (g *Group) check(r *protocol.Request) error {
 	c := &r.Call
 	root := g.rank == r.Peer
 	switch c.Kind {
-	case plan.Barrier:
+	case protocol.Barrier:
 		return nil
-	case plan.AllReduce: // the most frequent call, without the rest
+	case protocol.AllReduce: // the most frequent call, without the rest
 		if len(r.Dst) == len(r.Src) && (same(r.Dst, r.Src) || !overlap(r.Dst, r.Src)) {
 			return g.checkFold(c)
 		}
-	case plan.Send, plan.Recv:
+	case protocol.Send, protocol.Recv:
 		return g.has(r.Peer, "peer") // a rank may be its own
-	case plan.Broadcast, plan.Reduce, plan.Gather, plan.Scatter:
+	case protocol.Broadcast, protocol.Reduce, protocol.Gather, protocol.Scatter:
 		if err := g.has(r.Peer, "root"); err != nil {
 			return err
 		}
 		c.Root = int32(r.Peer)
-		if !root && c.Kind == plan.Scatter {
+		if !root && c.Kind == protocol.Scatter {
 			r.Src = nil
-		} else if !root && c.Kind != plan.Broadcast {
+		} else if !root && c.Kind != protocol.Broadcast {
 			r.Dst = nil
 		}
 	}
@@ -83,7 +83,7 @@ func (g *Group) check(r *plan.Request) error {
 }
 
 // convertCounts makes the counts of r bytes, and notes those that all ranks know.
-func (g *Group) convertCounts(r *plan.Request) (err error) {
+func (g *Group) convertCounts(r *protocol.Request) (err error) {
 	counts, size := r.Counts, r.Call.DType.Size()
 	if r.Counts, err = inBytes(counts, size); err == nil {
 		r.Recv, err = inBytes(r.Recv, size)
@@ -91,26 +91,26 @@ func (g *Group) convertCounts(r *plan.Request) (err error) {
 	if err != nil {
 		return fmt.Errorf("%v: %w", r.Call.Kind, err)
 	}
-	if r.Call.Kind != plan.AllToAll {
-		r.Call.Counts = plan.HashCounts(counts)
+	if r.Call.Kind != protocol.AllToAll {
+		r.Call.Counts = protocol.HashCounts(counts)
 	}
 	return nil
 }
 
 // setCount corrects the count of a checked call whose longest buffer not all ranks have.
-func (g *Group) setCount(r *plan.Request) {
+func (g *Group) setCount(r *protocol.Request) {
 	one := len(r.Src)
 	switch c := &r.Call; c.Kind {
-	case plan.Reduce:
+	case protocol.Reduce:
 		c.Count = int64(one / c.DType.Size())
-	case plan.AllToAll:
+	case protocol.AllToAll:
 		if r.Counts != nil {
 			c.Count = 0 // counts are between pairs
 		}
-	case plan.Scatter:
+	case protocol.Scatter:
 		one = len(r.Dst)
 		fallthrough
-	case plan.Gather:
+	case protocol.Gather:
 		whole := one * g.size
 		if r.Counts != nil {
 			whole = sum(r.Counts)
@@ -121,16 +121,16 @@ func (g *Group) setCount(r *plan.Request) {
 
 // mayOverlap reports whether the buffers of a checked call, which share memory, are the
 // same, or one is its own place among the parts of the other, in a call that allows it.
-func (g *Group) mayOverlap(r *plan.Request) bool {
+func (g *Group) mayOverlap(r *protocol.Request) bool {
 	one, all := r.Dst, r.Src
 	switch r.Call.Kind {
-	case plan.AllReduce, plan.Reduce:
+	case protocol.AllReduce, protocol.Reduce:
 		return same(one, all)
-	case plan.AllToAll:
+	case protocol.AllToAll:
 		return false
-	case plan.AllGather, plan.Gather:
+	case protocol.AllGather, protocol.Gather:
 		one, all = all, one
 	}
 	counts, _ := r.Parts(make([]int, g.size))
-	return same(one, plan.Packed(counts)[g.rank].Of(all))
+	return same(one, protocol.Packed(counts)[g.rank].Of(all))
 }

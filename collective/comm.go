@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
-// comm moves and folds bytes among ranks 0..n-1. host.Comm and wide.Comm are comms, and
-// this package composes others of them. One goroutine at a time calls Do, but any may
-// call Abort. After its first error a comm is dead.
+// comm moves and folds bytes among ranks 0..n-1. onehost.Comm and crosshost.Comm are
+// comms, and this package composes others of them. One goroutine at a time calls Do, but
+// any may call Abort. After its first error a comm is dead.
 type comm interface {
-	Do(ctx context.Context, r plan.Request) error
+	Do(ctx context.Context, r protocol.Request) error
 	Abort(err error) // every rank's calls fail, now and later
 	Close() error
 }
@@ -20,7 +20,7 @@ type comm interface {
 type solo struct{}
 
 // Do copies the source to the destination. A group keeps what a rank sends to itself.
-func (solo) Do(_ context.Context, r plan.Request) error {
+func (solo) Do(_ context.Context, r protocol.Request) error {
 	copy(r.Dst, r.Src)
 	return nil
 }
@@ -31,7 +31,7 @@ func (solo) Close() error { return nil }
 // lift gives the error of a comm the group's ranks: ranks[i] is the one that the comm
 // calls i.
 func lift(err error, ranks []int) error {
-	var pe *plan.PeerError
+	var pe *protocol.PeerError
 	if err == nil || !errors.As(err, &pe) {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/internal/host"
-	"github.com/ringside-go/ringside/collective/internal/wide"
+	"github.com/ringside-go/ringside/collective/internal/algorithm/crosshost"
+	"github.com/ringside-go/ringside/collective/internal/algorithm/onehost"
 	"github.com/ringside-go/ringside/ipc"
 )
 
@@ -32,7 +32,7 @@ func compose(ctx context.Context, g *Group) error {
 		}
 		g.comm, g.whole, g.shared, g.sharers = c, c, c, all
 	case len(g.layout.hosts) == g.size:
-		c, err := wideComm(ctx, g, g.rank, all, &fold)
+		c, err := crossComm(ctx, g, g.rank, all, &fold)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func composeHosts(ctx context.Context, g *Group) (err error) {
 		h.inside, h.shared, g.shared, g.sharers = c, c, c, local
 	}
 	if h.pos < h.rails {
-		c, err := wideComm(ctx, g, h.host, h.rail(h.pos), nil)
+		c, err := crossComm(ctx, g, h.host, h.rail(h.pos), nil)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func composeHosts(ctx context.Context, g *Group) (err error) {
 		if other < g.rank {
 			me = 1
 		}
-		c, err := wideComm(ctx, g, me, []int{min(g.rank, other), max(g.rank, other)}, nil)
+		c, err := crossComm(ctx, g, me, []int{min(g.rank, other), max(g.rank, other)}, nil)
 		if err != nil {
 			return err
 		}
@@ -102,21 +102,21 @@ func connsOf(g *Group, ranks []int) []ipc.Conn {
 
 // hostComm makes a comm of ranks of this host, among which this one is number me, which
 // folds as the ranks of a layout; nil: by number.
-func hostComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*host.Comm, error) {
-	o := &host.Options{Timeout: g.options.Timeout, Logger: g.options.Logger}
+func hostComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*onehost.Comm, error) {
+	o := &onehost.Options{Timeout: g.options.Timeout, Logger: g.options.Logger}
 	if fold != nil {
 		o.Fold, o.Order = fold.sizes(), fold.order
 	}
-	c, err := host.New(ctx, me, connsOf(g, ranks), o)
+	c, err := onehost.New(ctx, me, connsOf(g, ranks), o)
 	return c, lift(err, ranks)
 }
 
-// wideComm makes a comm of ranks of different hosts, as hostComm does.
-func wideComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*wide.Comm, error) {
-	o := &wide.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Waiter: g.options.Waiter}
+// crossComm makes a comm of ranks of different hosts, as hostComm does.
+func crossComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*crosshost.Comm, error) {
+	o := &crosshost.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Waiter: g.options.Waiter}
 	if fold != nil {
 		o.Fold, o.Order = fold.sizes(), fold.order
 	}
-	c, err := wide.New(ctx, me, connsOf(g, ranks), o)
+	c, err := crosshost.New(ctx, me, connsOf(g, ranks), o)
 	return c, lift(err, ranks)
 }

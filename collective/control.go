@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 )
@@ -243,7 +243,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 func (c *control) answer(ask uint64) answer {
 	g := c.group
 	a := answer{Ask: ask, Calls: g.lane.calls(), InCall: g.inCall(), Pair: pairing(g.pairing.Load())}
-	if call := g.told.get(); call.Kind != plan.NoKind {
+	if call := g.told.get(); call.Kind != protocol.NoKind {
 		a.In = call.Append(nil)
 	}
 	return a

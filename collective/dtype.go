@@ -5,7 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Float16 and BFloat16 are 16-bit floating-point elements as they are stored. Reductions
@@ -67,7 +67,7 @@ func Ops() []Op { return append(element.Reductions(), Mean) }
 
 // checkFold makes a mean a scaled sum, and returns ErrOp for an operation that the
 // element type does not have.
-func (g *Group) checkFold(c *plan.Call) error {
+func (g *Group) checkFold(c *protocol.Call) error {
 	if c.Op == Mean {
 		if !c.DType.IsFloat() {
 			return fmt.Errorf("%w: mean of %v, expected a float type", ErrOp, c.DType)

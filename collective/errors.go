@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
 )
 
@@ -13,19 +13,19 @@ import (
 var (
 	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the
 	// group while others called.
-	ErrPeerLost = plan.ErrPeerLost
+	ErrPeerLost = protocol.ErrPeerLost
 
 	// ErrTimeout is returned when a rank did not come to a call, or stopped in it, within
 	// Options.Timeout.
-	ErrTimeout = plan.ErrTimeout
+	ErrTimeout = protocol.ErrTimeout
 
 	// ErrMismatch is returned when ranks made different calls: another primitive, op,
 	// dtype, count, root or order.
-	ErrMismatch = plan.ErrMismatch
+	ErrMismatch = protocol.ErrMismatch
 
 	// ErrAborted is returned when another rank gave up: its context was done, or it
 	// closed its group in a call.
-	ErrAborted = plan.ErrAborted
+	ErrAborted = protocol.ErrAborted
 )
 
 // Errors of calls that are refused before anything is sent. The group works on; the
@@ -133,7 +133,7 @@ func (f *failure) spell() {
 	}
 	f.Code = codeOf(f.err)
 	text, found := strings.CutPrefix(f.err.Error(), sentinelOf(f.Code).Error())
-	if m := (*plan.MismatchError)(nil); errors.As(f.err, &m) {
+	if m := (*protocol.MismatchError)(nil); errors.As(f.err, &m) {
 		text = ": " + m.Difference(fmt.Sprintf("rank %d", f.By))
 	} else if !found {
 		text = ": " + text

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // asError is err as the group's error; the test fails if it is another.
@@ -143,8 +143,8 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &failure{Rank: 0}
-	barrier := plan.Call{Kind: plan.Barrier, Seq: 2}
-	(&inquiry{g: groups[1], call: barrier, f: f}).late(&plan.PeerError{})
+	barrier := protocol.Call{Kind: protocol.Barrier, Seq: 2}
+	(&inquiry{g: groups[1], call: barrier, f: f}).late(&protocol.PeerError{})
 	if f.Rank != 2 || !errors.Is(f.err, ErrTimeout) || !strings.HasSuffix(f.err.Error(), "rank 2 is not in this call") {
 		t.Errorf("rank 1 blames %d: %v", f.Rank, f.err)
 	}
@@ -166,9 +166,9 @@ func TestBlamePairs(t *testing.T) {
 	}
 	ctx := hangGuard(t)
 	works := []*Work{RecvAsync(ctx, groups[0], []int64{0}, 1), groups[1].BarrierAsync(ctx), RecvAsync(ctx, groups[2], []int64{0}, 0)}
-	recv := plan.Call{Kind: plan.Recv, Seq: 1}
-	requests := []plan.Request{ // as their goroutines have numbered them
-		{Call: recv, Peer: 1}, {Call: plan.Call{Kind: plan.Barrier, Seq: 1}}, {Call: recv, Peer: 0},
+	recv := protocol.Call{Kind: protocol.Recv, Seq: 1}
+	requests := []protocol.Request{ // as their goroutines have numbered them
+		{Call: recv, Peer: 1}, {Call: protocol.Call{Kind: protocol.Barrier, Seq: 1}}, {Call: recv, Peer: 0},
 	}
 	for _, g := range groups {
 		if err := g.control.await(ctx, func() bool { return g.inCall() && (g.rank == 1 || g.pairing.Load() != 0) }); err != nil {
@@ -184,7 +184,7 @@ func TestBlamePairs(t *testing.T) {
 		{2, 1, "it is in call #1 of all ranks, rank 0 in recv #1 from 1"},
 	} {
 		f := &failure{Rank: c.rank}
-		(&inquiry{g: groups[c.rank], call: requests[c.rank].Call, pair: pairingOf(&requests[c.rank]), f: f}).late(&plan.PeerError{Err: ErrTimeout})
+		(&inquiry{g: groups[c.rank], call: requests[c.rank].Call, pair: pairingOf(&requests[c.rank]), f: f}).late(&protocol.PeerError{Err: ErrTimeout})
 		if f.Rank != c.blamed || !errors.Is(f.err, ErrMismatch) || !strings.HasSuffix(fmt.Sprint(f.err), ": "+c.says) {
 			t.Errorf("rank %d blames %d: %v; expected %d: %s", c.rank, f.Rank, f.err, c.blamed, c.says)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 func TestFold(t *testing.T) {
@@ -23,7 +23,7 @@ func TestFold(t *testing.T) {
 		"bools":          collective.Fold(element.Sum, element.Bool, 1, dst, dst),
 		"nothing":        collective.Fold(element.None, element.U8, 1, dst, dst),
 	} {
-		if !errors.Is(err, plan.ErrBadCall) {
+		if !errors.Is(err, protocol.ErrBadCall) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

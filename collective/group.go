@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/internal/host"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/internal/algorithm/onehost"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
@@ -101,9 +101,9 @@ type Group struct {
 	born       time.Time
 
 	comm    comm
-	whole   *host.Comm // comm, where all ranks are on this host; else nil
-	shared  *host.Comm // of the ranks on this host; nil for one rank
-	sharers []int      // the ranks of shared
+	whole   *onehost.Comm // comm, where all ranks are on this host; else nil
+	shared  *onehost.Comm // of the ranks on this host; nil for one rank
+	sharers []int         // the ranks of shared
 	control *control
 	lane    *lane
 
@@ -162,7 +162,7 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	g.lane = newLane(g)
 	g.control = newControl(g, members)
 	if err := compose(ctx, g); err != nil {
-		if pe := (*plan.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) && c.verdict != nil {
+		if pe := (*protocol.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) && c.verdict != nil {
 			f := &failure{Rank: pe.Rank, By: rank, err: pe.Err}
 			f.spell()
 			c.verdict.leave(f, &g.options)

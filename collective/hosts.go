@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/internal/host"
+	"github.com/ringside-go/ringside/collective/internal/algorithm/onehost"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // leaderBytes is the largest all-reduce that only one rank of a host carries to the
@@ -45,7 +45,7 @@ type hosts struct {
 	route  [][]int
 	// by rank: of two, the lower rank first, where no rail and no host connects
 	pairs  []comm
-	shared *host.Comm // inside, if there is more than one rank
+	shared *onehost.Comm // inside, if there is more than one rank
 
 	scratch [3][]byte
 }
@@ -71,25 +71,25 @@ func newHosts(l layout, rank int) *hosts {
 }
 
 // Do makes the call in steps inside the hosts and across.
-func (h *hosts) Do(ctx context.Context, r plan.Request) error {
+func (h *hosts) Do(ctx context.Context, r protocol.Request) error {
 	switch r.Kind() {
-	case plan.AllReduce:
+	case protocol.AllReduce:
 		return h.allReduce(ctx, r)
-	case plan.Reduce:
+	case protocol.Reduce:
 		return h.reduce(ctx, r)
-	case plan.ReduceScatter:
+	case protocol.ReduceScatter:
 		return h.reduceScatter(ctx, r)
-	case plan.AllGather:
+	case protocol.AllGather:
 		return h.allGather(ctx, r)
-	case plan.Broadcast:
+	case protocol.Broadcast:
 		return h.broadcast(ctx, r)
-	case plan.Scatter:
+	case protocol.Scatter:
 		return h.scatter(ctx, r)
-	case plan.Gather:
+	case protocol.Gather:
 		return h.gather(ctx, r)
-	case plan.AllToAll:
+	case protocol.AllToAll:
 		return h.allToAll(ctx, r)
-	case plan.Send, plan.Recv:
+	case protocol.Send, protocol.Recv:
 		return h.message(ctx, r)
 	}
 	return h.barrier(ctx, r)
@@ -142,13 +142,13 @@ func (h *hosts) railed(a, b int) bool {
 }
 
 // within makes a step of the given kind among this host's ranks.
-func (h *hosts) within(ctx context.Context, step plan.Kind, r plan.Request) error {
+func (h *hosts) within(ctx context.Context, step protocol.Kind, r protocol.Request) error {
 	r.Step = step
 	return lift(h.inside.Do(ctx, r), h.local())
 }
 
 // between makes a step of the given kind among this rank's rail.
-func (h *hosts) between(ctx context.Context, step plan.Kind, r plan.Request) error {
+func (h *hosts) between(ctx context.Context, step protocol.Kind, r protocol.Request) error {
 	r.Step = step
 	if err := h.across.Do(ctx, r); err != nil {
 		return lift(err, h.rail(h.via(h.pos)))
@@ -171,7 +171,7 @@ func (h *hosts) toward(rank int) (c comm, number int, ranks []int) {
 }
 
 // message sends or receives.
-func (h *hosts) message(ctx context.Context, r plan.Request) error {
+func (h *hosts) message(ctx context.Context, r protocol.Request) error {
 	c, number, ranks := h.toward(r.Peer)
 	r.Peer = number
 	return lift(c.Do(ctx, r), ranks)
@@ -207,7 +207,7 @@ func (h *hosts) temp(i, n int) ([]byte, error) {
 
 // widened returns the call of a fold whose result is in the wide type. Its Counts have
 // the hash of the original call, so that calls which differ still do.
-func widened(call plan.Call) plan.Call {
+func widened(call protocol.Call) protocol.Call {
 	if call.DType.Wide() != call.DType {
 		call.Counts = call.Hash()
 		call.DType = call.DType.Wide()
@@ -216,13 +216,13 @@ func widened(call plan.Call) plan.Call {
 }
 
 // unscaled returns the call of a fold inside a host: the last fold scales.
-func unscaled(call plan.Call) plan.Call {
+func unscaled(call protocol.Call) protocol.Call {
 	call.Scale = 1
 	return call
 }
 
 // partial returns src as a fold of it needs it: itself, or a copy in the wide type.
-func (h *hosts) partial(call plan.Call, i int, src []byte) ([]byte, error) {
+func (h *hosts) partial(call protocol.Call, i int, src []byte) ([]byte, error) {
 	wide := call.DType.Wide()
 	if wide == call.DType {
 		return src, nil
@@ -235,7 +235,7 @@ func (h *hosts) partial(call plan.Call, i int, src []byte) ([]byte, error) {
 }
 
 // finish stores a folded partial in dst.
-func finish(call plan.Call, dst, t []byte) {
+func finish(call protocol.Call, dst, t []byte) {
 	switch {
 	case call.DType.Wide() != call.DType:
 		kernel.Narrow(dst, t, call.DType, 1)
@@ -246,25 +246,25 @@ func finish(call plan.Call, dst, t []byte) {
 
 // foldInside folds src of this host's ranks: to every rail its part, by counts, or all of
 // it to the first position if only that carries.
-func (h *hosts) foldInside(ctx context.Context, rails int, call plan.Call, dst, src []byte, counts []int) error {
-	r := plan.Request{Call: unscaled(call), Dst: dst, Src: src}
+func (h *hosts) foldInside(ctx context.Context, rails int, call protocol.Call, dst, src []byte, counts []int) error {
+	r := protocol.Request{Call: unscaled(call), Dst: dst, Src: src}
 	if rails == 1 {
-		return h.within(ctx, plan.Reduce, r)
+		return h.within(ctx, protocol.Reduce, r)
 	}
 	r.Counts = counts
-	return h.within(ctx, plan.ReduceScatter, r)
+	return h.within(ctx, protocol.ReduceScatter, r)
 }
 
 // gatherInside is the reverse of foldInside: all are the parts of the rails.
-func (h *hosts) gatherInside(ctx context.Context, rails int, call plan.Call, all, part []byte, counts []int) error {
+func (h *hosts) gatherInside(ctx context.Context, rails int, call protocol.Call, all, part []byte, counts []int) error {
 	if rails == 1 {
-		return h.within(ctx, plan.Broadcast, plan.Request{Call: call, Dst: all})
+		return h.within(ctx, protocol.Broadcast, protocol.Request{Call: call, Dst: all})
 	}
-	return h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: all, Src: part, Counts: counts})
+	return h.within(ctx, protocol.AllGather, protocol.Request{Call: call, Dst: all, Src: part, Counts: counts})
 }
 
 // allReduce folds each rail's share inside, then across, and gathers the shares inside.
-func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
+func (h *hosts) allReduce(ctx context.Context, r protocol.Request) error {
 	call, wcall, rails := r.Call, widened(r.Call), h.rails
 	if len(r.Dst) <= leaderBytes {
 		rails = 1
@@ -281,18 +281,18 @@ func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
 	var counts, final []int
 	if rails > 1 {
 		unit := wcall.DType.Size()
-		shares := plan.SplitLines(len(into), unit, rails)
+		shares := protocol.SplitLines(len(into), unit, rails)
 		counts, final = make([]int, rails), make([]int, rails)
 		for i, s := range shares {
 			counts[i], final[i] = s.Len, s.Len/unit*call.DType.Size()
 		}
-		mine, share = shares[h.pos].Of(into), plan.Packed(final)[h.pos].Of(r.Dst)
+		mine, share = shares[h.pos].Of(into), protocol.Packed(final)[h.pos].Of(r.Dst)
 	}
 	if err := h.foldInside(ctx, rails, wcall, mine, t, counts); err != nil {
 		return err
 	}
 	if h.pos < rails {
-		if err := h.between(ctx, plan.AllReduce, plan.Request{Call: wcall, Dst: mine, Src: mine}); err != nil {
+		if err := h.between(ctx, protocol.AllReduce, protocol.Request{Call: wcall, Dst: mine, Src: mine}); err != nil {
 			return err
 		}
 		finish(call, share, mine)
@@ -302,7 +302,7 @@ func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
 
 // reduce folds inside to the position whose rail leads to the root, then across to the
 // root's host, and from there to the root where that is another.
-func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
+func (h *hosts) reduce(ctx context.Context, r protocol.Request) error {
 	call, wcall := r.Call, widened(r.Call)
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
@@ -322,15 +322,15 @@ func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
 			return err
 		}
 	}
-	if err := h.within(ctx, plan.Reduce, plan.Request{Call: unscaled(wcall), Dst: into, Src: t, Peer: entry}); err != nil {
+	if err := h.within(ctx, protocol.Reduce, protocol.Request{Call: unscaled(wcall), Dst: into, Src: t, Peer: entry}); err != nil {
 		return err
 	}
 	if h.pos == entry {
-		step := plan.Request{Call: wcall, Src: into, Peer: there}
+		step := protocol.Request{Call: wcall, Src: into, Peer: there}
 		if h.host == there {
 			step.Dst = into
 		}
-		if err := h.between(ctx, plan.Reduce, step); err != nil {
+		if err := h.between(ctx, protocol.Reduce, step); err != nil {
 			return err
 		}
 	}
@@ -347,14 +347,14 @@ func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
 }
 
 // barrier meets inside, across and inside again.
-func (h *hosts) barrier(ctx context.Context, r plan.Request) error {
-	if err := h.within(ctx, plan.Barrier, r); err != nil {
+func (h *hosts) barrier(ctx context.Context, r protocol.Request) error {
+	if err := h.within(ctx, protocol.Barrier, r); err != nil {
 		return err
 	}
 	if h.pos == 0 {
-		if err := h.between(ctx, plan.Barrier, r); err != nil {
+		if err := h.between(ctx, protocol.Barrier, r); err != nil {
 			return err
 		}
 	}
-	return h.within(ctx, plan.Barrier, r)
+	return h.within(ctx, protocol.Barrier, r)
 }

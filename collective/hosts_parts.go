@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // A part is the bytes that a call has for one rank. Parts lie in one of two orders: by
@@ -16,7 +16,7 @@ import (
 func (h *hosts) byRoute() []int { return slices.Concat(h.routes...) }
 
 // counts returns the bytes by rank of r.
-func (h *hosts) counts(r *plan.Request) (counts, recv []int) {
+func (h *hosts) counts(r *protocol.Request) (counts, recv []int) {
 	return r.Parts(make([]int, len(h.layout.order)))
 }
 
@@ -31,7 +31,7 @@ func scaled(counts []int, from, to int) []int {
 
 // reduceScatter folds inside what is for each route, and across what is for each host of
 // it, which scatters what is for several ranks.
-func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
+func (h *hosts) reduceScatter(ctx context.Context, r protocol.Request) error {
 	call, wcall := r.Call, widened(r.Call)
 	counts, _ := h.counts(&r)
 	wide := scaled(counts, call.DType.Size(), wcall.DType.Size())
@@ -45,7 +45,7 @@ func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
 	}
 	arrange(u, t, wide, h.byRoute())
 	perRoute := totals(wide, h.routes)
-	mine := plan.Packed(perRoute)[h.pos].Of(u)
+	mine := protocol.Packed(perRoute)[h.pos].Of(u)
 	if err := h.foldInside(ctx, h.rails, wcall, mine, u, perRoute); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := h.between(ctx, plan.ReduceScatter, plan.Request{Call: wcall, Dst: out, Src: mine, Counts: perHost}); err != nil {
+		if err := h.between(ctx, protocol.ReduceScatter, protocol.Request{Call: wcall, Dst: out, Src: mine, Counts: perHost}); err != nil {
 			return err
 		}
 		if h.rails == 1 { // for all ranks of this host
@@ -69,12 +69,12 @@ func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
 	if h.rails > 1 {
 		return nil
 	}
-	return h.within(ctx, plan.Scatter, plan.Request{Call: call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local())})
+	return h.within(ctx, protocol.Scatter, protocol.Request{Call: call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local())})
 }
 
 // allGather gathers what several ranks of a route have on this host, then each route
 // across and all routes inside.
-func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
+func (h *hosts) allGather(ctx context.Context, r protocol.Request) error {
 	call, ours := r.Call, r.Src
 	counts, _ := h.counts(&r)
 	u, err := h.temp(1, len(r.Dst))
@@ -82,17 +82,17 @@ func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
 		return err
 	}
 	perRoute, perHost := totals(counts, h.routes), totals(counts, h.route)
-	mine := plan.Packed(perRoute)[h.pos].Of(u)
+	mine := protocol.Packed(perRoute)[h.pos].Of(u)
 	if h.rails == 1 {
 		if ours = nil; h.pos == 0 {
-			ours = plan.Packed(perHost)[h.host].Of(mine)
+			ours = protocol.Packed(perHost)[h.host].Of(mine)
 		}
-		if err := h.within(ctx, plan.Gather, plan.Request{Call: call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local())}); err != nil {
+		if err := h.within(ctx, protocol.Gather, protocol.Request{Call: call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local())}); err != nil {
 			return err
 		}
 	}
 	if h.pos < h.rails {
-		if err := h.between(ctx, plan.AllGather, plan.Request{Call: call, Dst: mine, Src: ours, Counts: perHost}); err != nil {
+		if err := h.between(ctx, protocol.AllGather, protocol.Request{Call: call, Dst: mine, Src: ours, Counts: perHost}); err != nil {
 			return err
 		}
 	}
@@ -105,28 +105,28 @@ func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
 
 // broadcast enters the other hosts on the root's rail if it has one, else on the
 // leaders'.
-func (h *hosts) broadcast(ctx context.Context, r plan.Request) error {
+func (h *hosts) broadcast(ctx context.Context, r protocol.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
 	if h.host == there && entry != pos {
-		if err := h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst, Peer: pos}); err != nil {
+		if err := h.within(ctx, protocol.Broadcast, protocol.Request{Call: r.Call, Dst: r.Dst, Peer: pos}); err != nil {
 			return err
 		}
 	}
 	if h.pos == entry {
-		if err := h.between(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst, Peer: there}); err != nil {
+		if err := h.between(ctx, protocol.Broadcast, protocol.Request{Call: r.Call, Dst: r.Dst, Peer: there}); err != nil {
 			return err
 		}
 	}
 	if h.host == there && entry != pos {
 		return nil
 	}
-	return h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst, Peer: entry})
+	return h.within(ctx, protocol.Broadcast, protocol.Request{Call: r.Call, Dst: r.Dst, Peer: entry})
 }
 
 // relay moves all between the root and the rank at position entry of its host, where that
 // is another: to it if the root sends, else to the root.
-func (h *hosts) relay(ctx context.Context, r *plan.Request, entry int, all []byte, rootSends bool) error {
+func (h *hosts) relay(ctx context.Context, r *protocol.Request, entry int, all []byte, rootSends bool) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	if h.host != there || entry == pos || h.pos != pos && h.pos != entry {
 		return nil
@@ -135,16 +135,16 @@ func (h *hosts) relay(ctx context.Context, r *plan.Request, entry int, all []byt
 	if h.pos == entry {
 		other = pos
 	}
-	step := plan.Recv
+	step := protocol.Recv
 	if (h.rank == r.Peer) == rootSends {
-		step = plan.Send
+		step = protocol.Send
 	}
-	return h.within(ctx, step, plan.Request{Call: r.Call, Dst: all, Peer: other})
+	return h.within(ctx, step, protocol.Request{Call: r.Call, Dst: all, Peer: other})
 }
 
 // scatter moves the root's buffer to the position whose rail carries it, scatters across,
 // and then inside.
-func (h *hosts) scatter(ctx context.Context, r plan.Request) error {
+func (h *hosts) scatter(ctx context.Context, r protocol.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
 	counts, _ := h.counts(&r)
@@ -166,15 +166,15 @@ func (h *hosts) scatter(ctx context.Context, r plan.Request) error {
 		if ours, err = h.temp(1, perHost[h.host]); err != nil {
 			return err
 		}
-		if err := h.between(ctx, plan.Scatter, plan.Request{Call: r.Call, Dst: ours, Src: all, Counts: perHost, Peer: there}); err != nil {
+		if err := h.between(ctx, protocol.Scatter, protocol.Request{Call: r.Call, Dst: ours, Src: all, Counts: perHost, Peer: there}); err != nil {
 			return err
 		}
 	}
-	return h.within(ctx, plan.Scatter, plan.Request{Call: r.Call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local()), Peer: entry})
+	return h.within(ctx, protocol.Scatter, protocol.Request{Call: r.Call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local()), Peer: entry})
 }
 
 // gather is the reverse of scatter.
-func (h *hosts) gather(ctx context.Context, r plan.Request) error {
+func (h *hosts) gather(ctx context.Context, r protocol.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
 	counts, _ := h.counts(&r)
@@ -191,11 +191,11 @@ func (h *hosts) gather(ctx context.Context, r plan.Request) error {
 			return err
 		}
 	}
-	if err := h.within(ctx, plan.Gather, plan.Request{Call: r.Call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local()), Peer: entry}); err != nil {
+	if err := h.within(ctx, protocol.Gather, protocol.Request{Call: r.Call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local()), Peer: entry}); err != nil {
 		return err
 	}
 	if h.pos == entry {
-		if err := h.between(ctx, plan.Gather, plan.Request{Call: r.Call, Dst: all, Src: ours, Counts: perHost, Peer: there}); err != nil {
+		if err := h.between(ctx, protocol.Gather, protocol.Request{Call: r.Call, Dst: all, Src: ours, Counts: perHost, Peer: there}); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ func (h *hosts) gather(ctx context.Context, r plan.Request) error {
 // allToAll makes three steps: inside to the position whose rail leads to the destination,
 // across, and inside to the destination where that is another. Every rank knows only its
 // own counts, so those of a host tell each other first.
-func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
+func (h *hosts) allToAll(ctx context.Context, r protocol.Request) error {
 	call := r.Call
 	counts, recv := h.counts(&r)
 	sends, recvs, err := h.exchangeCounts(ctx, call, counts, recv)
@@ -227,8 +227,8 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 		arriving[i] = total(sends[i], mine)
 	}
 	t := make([]byte, sum(arriving))
-	step := plan.Request{Call: call, Dst: t, Src: s, Counts: totals(counts, h.routes), Recv: arriving}
-	if err := h.within(ctx, plan.AllToAll, step); err != nil {
+	step := protocol.Request{Call: call, Dst: t, Src: s, Counts: totals(counts, h.routes), Recv: arriving}
+	if err := h.within(ctx, protocol.AllToAll, step); err != nil {
 		return err
 	}
 	if h.pos >= h.rails {
@@ -244,7 +244,7 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 		}
 	}
 	v := make([]byte, sum(from))
-	if err := h.between(ctx, plan.AllToAll, plan.Request{Call: call, Dst: v, Src: u, Counts: perHost, Recv: from}); err != nil {
+	if err := h.between(ctx, protocol.AllToAll, protocol.Request{Call: call, Dst: v, Src: u, Counts: perHost, Recv: from}); err != nil {
 		return err
 	}
 	// Step 3: v has by place of the sender the parts of each of this rail's destinations
@@ -273,7 +273,7 @@ func regroup(t []byte, sends [][]int, dests []int, l layout) (u []byte, perHost 
 
 // deliver cuts v, which is (sender by place, destination), by destination. Where hosts
 // are uniform it is all this rank's.
-func (h *hosts) deliver(ctx context.Context, call plan.Call, dst, v []byte, recvs [][]int) error {
+func (h *hosts) deliver(ctx context.Context, call protocol.Call, dst, v []byte, recvs [][]int) error {
 	if h.layout.uniform() {
 		restore(dst, v, recvs[h.pos], h.layout.order)
 		return nil
@@ -293,7 +293,7 @@ func (h *hosts) deliver(ctx context.Context, call plan.Call, dst, v []byte, recv
 		}
 	}
 	t := make([]byte, counts[h.pos])
-	if err := h.within(ctx, plan.Scatter, plan.Request{Call: call, Dst: t, Src: slices.Concat(parts...), Counts: counts}); err != nil {
+	if err := h.within(ctx, protocol.Scatter, protocol.Request{Call: call, Dst: t, Src: slices.Concat(parts...), Counts: counts}); err != nil {
 		return err
 	}
 	restore(dst, t, recvs[h.pos], h.layout.order)
@@ -302,14 +302,14 @@ func (h *hosts) deliver(ctx context.Context, call plan.Call, dst, v []byte, recv
 
 // exchangeCounts returns, by position, how many bytes each rank of this host sends to and
 // receives from every rank.
-func (h *hosts) exchangeCounts(ctx context.Context, call plan.Call, counts, recv []int) (sends, recvs [][]int, err error) {
+func (h *hosts) exchangeCounts(ctx context.Context, call protocol.Call, counts, recv []int) (sends, recvs [][]int, err error) {
 	n, l := len(counts), len(h.local())
 	mine := make([]byte, 0, 16*n)
 	for _, c := range slices.Concat(counts, recv) {
 		mine = binary.LittleEndian.AppendUint64(mine, uint64(c))
 	}
 	all := make([]byte, l*len(mine))
-	if err := h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: all, Src: mine}); err != nil {
+	if err := h.within(ctx, protocol.AllGather, protocol.Request{Call: call, Dst: all, Src: mine}); err != nil {
 		return nil, nil, err
 	}
 	sends, recvs = make([][]int, l), make([][]int, l)
@@ -318,7 +318,7 @@ func (h *hosts) exchangeCounts(ctx context.Context, call plan.Call, counts, recv
 		for j := range both {
 			c := binary.LittleEndian.Uint64(all[(i*2*n+j)*8:])
 			if c > 1<<48 {
-				return nil, nil, &plan.PeerError{Rank: h.local()[i], Call: call,
+				return nil, nil, &protocol.PeerError{Rank: h.local()[i], Call: call,
 					Err: fmt.Errorf("%w: a count of %d bytes, expected at most %d", ErrMismatch, c, 1<<48)}
 			}
 			both[j] = int(c)
@@ -328,7 +328,7 @@ func (h *hosts) exchangeCounts(ctx context.Context, call plan.Call, counts, recv
 	for i, a := range h.local() {
 		for j, b := range h.local() {
 			if sends[i][b] != recvs[j][a] {
-				return nil, nil, &plan.PeerError{Rank: a, Call: call,
+				return nil, nil, &protocol.PeerError{Rank: a, Call: call,
 					Err: fmt.Errorf("%w: rank %d sends %d bytes to rank %d, which expects %d",
 						ErrMismatch, a, sends[i][b], b, recvs[j][a])}
 			}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // lane runs calls one at a time in the order of their issue. A call with none ahead of it
@@ -53,7 +53,7 @@ func (l *lane) busy() bool { return l.word.Load()&(laneHeld|laneQueue) != 0 }
 func (l *lane) calls() uint64 { return l.word.Load() / laneCall }
 
 // step returns what a call adds to the word: sends and receives count for themselves.
-func step(r *plan.Request) uint64 {
+func step(r *protocol.Request) uint64 {
 	if r.Call.Kind.Paired() {
 		return laneHeld
 	}
@@ -97,7 +97,7 @@ func (l *lane) nudge() {
 }
 
 // do runs r after everything that was started before.
-func (l *lane) do(ctx context.Context, r *plan.Request) error {
+func (l *lane) do(ctx context.Context, r *protocol.Request) error {
 	over := ctx.Err() // before the lane is taken: a nil context panics here
 	if l.enter(step(r)) {
 		ended := false
@@ -123,7 +123,7 @@ func (l *lane) ended(did *bool) {
 }
 
 // start queues r.
-func (l *lane) start(ctx context.Context, r *plan.Request) *Work {
+func (l *lane) start(ctx context.Context, r *protocol.Request) *Work {
 	w := &Work{ctx: ctx, request: *r, done: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // layout says which rank is on which host. Hosts are numbered by their lowest rank. A
@@ -97,7 +97,7 @@ func totals(counts []int, lists [][]int) []int {
 
 // arrange copies the parts of src, which lie by rank, into the given order of ranks.
 func arrange(dst, src []byte, counts, order []int) {
-	from, off := plan.Packed(counts), 0
+	from, off := protocol.Packed(counts), 0
 	for _, r := range order {
 		off += copy(dst[off:], from[r].Of(src))
 	}
@@ -105,7 +105,7 @@ func arrange(dst, src []byte, counts, order []int) {
 
 // restore is the inverse of arrange.
 func restore(dst, src []byte, counts, order []int) {
-	to, off := plan.Packed(counts), 0
+	to, off := protocol.Packed(counts), 0
 	for _, r := range order {
 		off += copy(to[r].Of(dst), src[off:])
 	}

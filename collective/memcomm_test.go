@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
-// memComm is the comm that host.Comm and wide.Comm should be: one goroutine does
+// memComm is the comm that onehost.Comm and crosshost.Comm should be: one goroutine does
 // everything for all ranks when the last one has come. The composition above comms is
 // tested on it, where the race detector sees every byte.
 type memComm struct {
@@ -28,7 +28,7 @@ type memTable struct {
 }
 
 type memMeeting struct {
-	parts []*plan.Request
+	parts []*protocol.Request
 	come  int
 	done  chan struct{}
 	err   error
@@ -48,12 +48,12 @@ func newMemComms(n int) []*memComm {
 }
 
 // meet waits for all ranks and has the last one do f.
-func (c *memComm) meet(ctx context.Context, p *plan.Request, f func(parts []*plan.Request)) error {
+func (c *memComm) meet(ctx context.Context, p *protocol.Request, f func(parts []*protocol.Request)) error {
 	t := c.table
 	n := len(t.layout.order)
 	t.mu.Lock()
 	if t.meet == nil {
-		t.meet = &memMeeting{parts: make([]*plan.Request, n), done: make(chan struct{})}
+		t.meet = &memMeeting{parts: make([]*protocol.Request, n), done: make(chan struct{})}
 	}
 	m := t.meet
 	m.parts[c.rank] = p
@@ -61,7 +61,7 @@ func (c *memComm) meet(ctx context.Context, p *plan.Request, f func(parts []*pla
 		t.meet = nil
 		for _, q := range m.parts {
 			if q.Call.Hash() != m.parts[0].Call.Hash() {
-				m.err = &plan.MismatchError{Ours: m.parts[0].Call, Theirs: q.Call}
+				m.err = &protocol.MismatchError{Ours: m.parts[0].Call, Theirs: q.Call}
 			}
 		}
 		if m.err == nil {
@@ -73,17 +73,17 @@ func (c *memComm) meet(ctx context.Context, p *plan.Request, f func(parts []*pla
 	select {
 	case <-m.done:
 		if m.err != nil {
-			return &plan.PeerError{Rank: 0, Call: p.Call, Err: m.err}
+			return &protocol.PeerError{Rank: 0, Call: p.Call, Err: m.err}
 		}
 		return nil
 	case <-t.dead:
-		return &plan.PeerError{Rank: -1, Call: p.Call, Err: fmt.Errorf("%w: %w", plan.ErrAborted, t.err)}
+		return &protocol.PeerError{Rank: -1, Call: p.Call, Err: fmt.Errorf("%w: %w", protocol.ErrAborted, t.err)}
 	case <-ctx.Done():
-		return &plan.PeerError{Rank: c.rank, Call: p.Call, Err: ctx.Err()}
+		return &protocol.PeerError{Rank: c.rank, Call: p.Call, Err: ctx.Err()}
 	}
 }
 
-func fold(t *memTable, parts []*plan.Request) []byte {
+func fold(t *memTable, parts []*protocol.Request) []byte {
 	srcs := make([][]byte, len(parts))
 	for i, p := range parts {
 		srcs[i] = p.Src
@@ -100,52 +100,52 @@ func mustCopy(dst, src []byte) {
 }
 
 // Do makes a call when the last rank has come.
-func (c *memComm) Do(ctx context.Context, r plan.Request) error {
+func (c *memComm) Do(ctx context.Context, r protocol.Request) error {
 	n := len(c.table.layout.order)
 	if err := r.Check(c.rank, n); err != nil {
 		panic(err)
 	}
 	switch r.Kind() {
-	case plan.Send:
+	case protocol.Send:
 		c.table.queues[[2]int{c.rank, r.Peer}] <- slices.Clone(r.Dst)
 		return nil
-	case plan.Recv:
+	case protocol.Recv:
 		return c.recv(ctx, r.Peer, r.Dst)
 	}
 	r.Counts, r.Recv = r.Parts(make([]int, n))
-	return c.meet(ctx, &r, func(parts []*plan.Request) { c.table.do(r.Kind(), parts) })
+	return c.meet(ctx, &r, func(parts []*protocol.Request) { c.table.do(r.Kind(), parts) })
 }
 
 // do makes the call of all ranks.
-func (t *memTable) do(kind plan.Kind, parts []*plan.Request) {
+func (t *memTable) do(kind protocol.Kind, parts []*protocol.Request) {
 	root := parts[parts[0].Peer]
-	sliced := plan.Packed(parts[0].Counts)
+	sliced := protocol.Packed(parts[0].Counts)
 	var all []byte
 	switch kind {
-	case plan.AllReduce, plan.Reduce, plan.ReduceScatter:
+	case protocol.AllReduce, protocol.Reduce, protocol.ReduceScatter:
 		all = fold(t, parts)
-	case plan.AllGather, plan.Gather:
+	case protocol.AllGather, protocol.Gather:
 		for _, p := range parts {
 			all = append(all, p.Src...)
 		}
-	case plan.Broadcast:
+	case protocol.Broadcast:
 		all = root.Dst
-	case plan.Scatter:
+	case protocol.Scatter:
 		all = slices.Clone(root.Src)
 	}
 	for i, p := range parts {
 		switch kind {
-		case plan.AllReduce, plan.AllGather, plan.Broadcast:
+		case protocol.AllReduce, protocol.AllGather, protocol.Broadcast:
 			mustCopy(p.Dst, all)
-		case plan.Reduce, plan.Gather:
+		case protocol.Reduce, protocol.Gather:
 			if p == root {
 				mustCopy(p.Dst, all)
 			}
-		case plan.ReduceScatter, plan.Scatter:
+		case protocol.ReduceScatter, protocol.Scatter:
 			mustCopy(p.Dst, sliced[i].Of(all))
-		case plan.AllToAll:
+		case protocol.AllToAll:
 			for j, q := range parts {
-				mustCopy(plan.Packed(q.Recv)[i].Of(q.Dst), plan.Packed(p.Counts)[j].Of(p.Src))
+				mustCopy(protocol.Packed(q.Recv)[i].Of(q.Dst), protocol.Packed(p.Counts)[j].Of(p.Src))
 			}
 		}
 	}

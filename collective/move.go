@@ -6,18 +6,18 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
-	r := plan.Request{Call: plan.Call{Kind: plan.Barrier}}
+	r := protocol.Request{Call: protocol.Call{Kind: protocol.Barrier}}
 	return g.lane.do(ctx, &r)
 }
 
 // BarrierAsync starts a Barrier.
 func (g *Group) BarrierAsync(ctx context.Context) *Work {
-	return g.lane.start(ctx, &plan.Request{Call: plan.Call{Kind: plan.Barrier}})
+	return g.lane.start(ctx, &protocol.Request{Call: protocol.Call{Kind: protocol.Barrier}})
 }
 
 // Broadcast copies root's buf to every rank's, which has the same length. It is no
@@ -25,14 +25,14 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 // root's values are there. If one of them is gone or calls something else, root learns it
 // in its next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
-	r := request(plan.Broadcast, element.None, buf, nil)
+	r := request(protocol.Broadcast, element.None, buf, nil)
 	r.Peer = root
 	return g.do(ctx, &r)
 }
 
 // BroadcastAsync starts a Broadcast.
 func BroadcastAsync[T Element](ctx context.Context, g *Group, buf []T, root int) *Work {
-	r := request(plan.Broadcast, element.None, buf, nil)
+	r := request(protocol.Broadcast, element.None, buf, nil)
 	r.Peer = root
 	return g.begin(ctx, &r)
 }
@@ -52,14 +52,14 @@ func AllGatherAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Wor
 // AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all
 // ranks.
 func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) error {
-	r := request(plan.AllGather, element.None, dst, src)
+	r := request(protocol.AllGather, element.None, dst, src)
 	r.Counts = counts
 	return g.do(ctx, &r)
 }
 
 // AllGatherVAsync starts an AllGatherV.
 func AllGatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) *Work {
-	r := request(plan.AllGather, element.None, dst, src)
+	r := request(protocol.AllGather, element.None, dst, src)
 	r.Counts = counts
 	return g.begin(ctx, &r)
 }
@@ -77,14 +77,14 @@ func GatherAsync[T Element](ctx context.Context, g *Group, dst, src []T, root in
 
 // GatherV is Gather with counts[r] elements of rank r. counts is the same on all ranks.
 func GatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	r := request(plan.Gather, element.None, dst, src)
+	r := request(protocol.Gather, element.None, dst, src)
 	r.Counts, r.Peer = counts, root
 	return g.do(ctx, &r)
 }
 
 // GatherVAsync starts a GatherV.
 func GatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	r := request(plan.Gather, element.None, dst, src)
+	r := request(protocol.Gather, element.None, dst, src)
 	r.Counts, r.Peer = counts, root
 	return g.begin(ctx, &r)
 }
@@ -104,14 +104,14 @@ func ScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, root i
 // ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all
 // ranks.
 func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	r := request(plan.Scatter, element.None, dst, src)
+	r := request(protocol.Scatter, element.None, dst, src)
 	r.Counts, r.Peer = counts, root
 	return g.do(ctx, &r)
 }
 
 // ScatterVAsync starts a ScatterV.
 func ScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	r := request(plan.Scatter, element.None, dst, src)
+	r := request(protocol.Scatter, element.None, dst, src)
 	r.Counts, r.Peer = counts, root
 	return g.begin(ctx, &r)
 }
@@ -120,27 +120,27 @@ func ScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, count
 // has for this one in the r-th part of dst. dst and src have one length, a multiple of
 // Size, the same on all ranks, and do not overlap.
 func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
-	r := request(plan.AllToAll, element.None, dst, src)
+	r := request(protocol.AllToAll, element.None, dst, src)
 	return g.do(ctx, &r)
 }
 
 // AllToAllAsync starts an AllToAll.
 func AllToAllAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Work {
-	r := request(plan.AllToAll, element.None, dst, src)
+	r := request(protocol.AllToAll, element.None, dst, src)
 	return g.begin(ctx, &r)
 }
 
 // AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it.
 // Each rank sends another as much as that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
-	r := request(plan.AllToAll, element.None, dst, src)
+	r := request(protocol.AllToAll, element.None, dst, src)
 	r.Counts, r.Recv = sendCounts, recvCounts
 	return g.do(ctx, &r)
 }
 
 // AllToAllVAsync starts an AllToAllV.
 func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) *Work {
-	r := request(plan.AllToAll, element.None, dst, src)
+	r := request(protocol.AllToAll, element.None, dst, src)
 	r.Counts, r.Recv = sendCounts, recvCounts
 	return g.begin(ctx, &r)
 }
@@ -150,28 +150,28 @@ func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, send
 // each other. So one receives first, or both use SendRecv. A message to oneself is kept
 // until it is received.
 func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
-	r := request(plan.Send, element.None, buf, nil)
+	r := request(protocol.Send, element.None, buf, nil)
 	r.Peer = to
 	return g.do(ctx, &r)
 }
 
 // SendAsync starts a Send. Calls started after it, a Recv too, wait for it.
 func SendAsync[T Element](ctx context.Context, g *Group, buf []T, to int) *Work {
-	r := request(plan.Send, element.None, buf, nil)
+	r := request(protocol.Send, element.None, buf, nil)
 	r.Peer = to
 	return g.begin(ctx, &r)
 }
 
 // Recv fills buf with what a rank sends by Send.
 func Recv[T Element](ctx context.Context, g *Group, buf []T, from int) error {
-	r := request(plan.Recv, element.None, buf, nil)
+	r := request(protocol.Recv, element.None, buf, nil)
 	r.Peer = from
 	return g.do(ctx, &r)
 }
 
 // RecvAsync starts a Recv.
 func RecvAsync[T Element](ctx context.Context, g *Group, buf []T, from int) *Work {
-	r := request(plan.Recv, element.None, buf, nil)
+	r := request(protocol.Recv, element.None, buf, nil)
 	r.Peer = from
 	return g.begin(ctx, &r)
 }
@@ -180,7 +180,7 @@ func RecvAsync[T Element](ctx context.Context, g *Group, buf []T, from int) *Wor
 // it, each sending to one and receiving from one, do not wait for each other in a circle:
 // a rank that sends to a higher one sends first, the others receive first.
 func SendRecv[T Element](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
-	s, r := request(plan.Send, element.None, send, nil), request(plan.Recv, element.None, recv, nil)
+	s, r := request(protocol.Send, element.None, send, nil), request(protocol.Recv, element.None, recv, nil)
 	s.Peer, r.Peer = to, from
 	if err := errors.Join(g.check(&s), g.check(&r)); err != nil {
 		return err

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/internal/host"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/internal/algorithm/onehost"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Persistent is a call that is made again and again with the same buffers. It is checked
@@ -18,32 +18,32 @@ import (
 // The buffers must stay what they were: those of [Alloc] until after the last Run.
 type Persistent struct {
 	group   *Group
-	request plan.Request
-	direct  *host.Persistent // nil unless all ranks are on one host
+	request protocol.Request
+	direct  *onehost.Persistent // nil unless all ranks are on one host
 }
 
 // AllReduceInit returns an [AllReduce] to be run. It refuses what AllReduce refuses.
 func AllReduceInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	r := request(plan.AllReduce, op, dst, src)
+	r := request(protocol.AllReduce, op, dst, src)
 	return persistent(g, &r)
 }
 
 // ReduceScatterInit returns a [ReduceScatter] to be run. It refuses what ReduceScatter
 // refuses.
 func ReduceScatterInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	r := request(plan.ReduceScatter, op, dst, src)
+	r := request(protocol.ReduceScatter, op, dst, src)
 	return persistent(g, &r)
 }
 
 // AllGatherInit returns an [AllGather] to be run. It refuses what AllGather refuses.
 func AllGatherInit[T Element](g *Group, dst, src []T) (*Persistent, error) {
-	r := request(plan.AllGather, element.None, dst, src)
+	r := request(protocol.AllGather, element.None, dst, src)
 	return persistent(g, &r)
 }
 
 // BroadcastInit returns a [Broadcast] to be run. It refuses what Broadcast refuses.
 func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) {
-	r := request(plan.Broadcast, element.None, buf, nil)
+	r := request(protocol.Broadcast, element.None, buf, nil)
 	r.Peer = root
 	return persistent(g, &r)
 }
@@ -51,12 +51,12 @@ func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) 
 // BarrierInit returns a [Group.Barrier] to be run.
 func (g *Group) BarrierInit() *Persistent {
 	// a barrier has nothing to refuse
-	p, _ := persistent(g, &plan.Request{Call: plan.Call{Kind: plan.Barrier}})
+	p, _ := persistent(g, &protocol.Request{Call: protocol.Call{Kind: protocol.Barrier}})
 	return p
 }
 
 // persistent returns the call of r, unless it is refused.
-func persistent(g *Group, r *plan.Request) (*Persistent, error) {
+func persistent(g *Group, r *protocol.Request) (*Persistent, error) {
 	err := g.check(r)
 	if err != nil {
 		return nil, err
@@ -92,14 +92,14 @@ func (p *Persistent) run(ctx context.Context) error {
 		return g.refuse(p.numbered(seq).String())
 	}
 	if err := p.direct.Run(ctx, seq); err != nil {
-		return g.resolve(&plan.Request{Call: p.numbered(seq)}, err)
+		return g.resolve(&protocol.Request{Call: p.numbered(seq)}, err)
 	}
 	g.count(len(p.request.Dst))
 	return nil
 }
 
 // numbered returns the call as the seq-th.
-func (p *Persistent) numbered(seq uint64) plan.Call {
+func (p *Persistent) numbered(seq uint64) protocol.Call {
 	c := p.request.Call
 	c.Seq = seq
 	return c

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Raw is a collective on bytes whose element type is known only when it runs. A worker
 // that carries out a plan made for tensors calls it instead of the functions with a type.
 type Raw struct {
-	Kind  plan.Kind         // AllReduce, ReduceScatter, AllGather or AllToAll
+	Kind  protocol.Kind     // AllReduce, ReduceScatter, AllGather or AllToAll
 	Op    element.Reduction // of the first two; not Mean
 	DType element.DType
 	// what a reduction multiplies its result by before it rounds; 1 for most
@@ -46,8 +46,8 @@ func (r *Raw) Do(ctx context.Context, g *Group) error {
 }
 
 // request checks what the functions with a type need not check.
-func (r *Raw) request() (plan.Request, error) {
-	q := plan.Request{Dst: r.Dst, Src: r.Src, Call: plan.Call{Kind: r.Kind, DType: r.DType}}
+func (r *Raw) request() (protocol.Request, error) {
+	q := protocol.Request{Dst: r.Dst, Src: r.Src, Call: protocol.Call{Kind: r.Kind, DType: r.DType}}
 	if !r.DType.Valid() || !r.Op.Valid() {
 		return q, fmt.Errorf("%w: %v of %v", ErrOp, r.Op, r.DType)
 	}
@@ -58,12 +58,12 @@ func (r *Raw) request() (plan.Request, error) {
 	}
 	q.Call.Count = int64(max(len(r.Dst), len(r.Src)) / size)
 	switch r.Kind {
-	case plan.AllReduce:
-	case plan.ReduceScatter:
+	case protocol.AllReduce:
+	case protocol.ReduceScatter:
 		q.Counts = r.Send
-	case plan.AllGather:
+	case protocol.AllGather:
 		q.Counts = r.Recv
-	case plan.AllToAll:
+	case protocol.AllToAll:
 		q.Counts, q.Recv = r.Send, r.Recv
 	default:
 		return q, fmt.Errorf("%w: %v is not a raw call", ErrOp, r.Kind)

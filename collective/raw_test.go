@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // f32s are floats as bytes.
@@ -69,10 +69,10 @@ func TestRaw(t *testing.T) {
 				raw  Raw
 				want []byte
 			}{
-				{Raw{Kind: plan.AllReduce, Op: element.Sum, Scale: 0.5, Src: f32s(whole...)}, f32s(sum...)},
-				{Raw{Kind: plan.ReduceScatter, Op: element.Sum, Scale: 0.5, Src: f32s(whole...), Send: counts}, f32s(scattered...)},
-				{Raw{Kind: plan.AllGather, Scale: 1, Src: f32s(mine...), Recv: counts}, f32s(gathered...)},
-				{Raw{Kind: plan.AllToAll, Scale: 1, Src: f32s(sent...), Send: counts, Recv: back}, f32s(got...)},
+				{Raw{Kind: protocol.AllReduce, Op: element.Sum, Scale: 0.5, Src: f32s(whole...)}, f32s(sum...)},
+				{Raw{Kind: protocol.ReduceScatter, Op: element.Sum, Scale: 0.5, Src: f32s(whole...), Send: counts}, f32s(scattered...)},
+				{Raw{Kind: protocol.AllGather, Scale: 1, Src: f32s(mine...), Recv: counts}, f32s(gathered...)},
+				{Raw{Kind: protocol.AllToAll, Scale: 1, Src: f32s(sent...), Send: counts, Recv: back}, f32s(got...)},
 			} {
 				for _, started := range []bool{false, true} {
 					raw := c.raw
@@ -111,11 +111,11 @@ func TestRawRefused(t *testing.T) {
 			raw  Raw
 			want error
 		}{
-			"half an element": {Raw{Kind: plan.AllReduce, DType: element.F32, Dst: b[:6], Src: b[:6]}, ErrLength},
-			"lengths":         {Raw{Kind: plan.AllReduce, DType: element.F32, Dst: b[:4], Src: b}, ErrLength},
-			"no such dtype":   {Raw{Kind: plan.AllReduce, DType: 200, Dst: b, Src: b}, ErrOp},
-			"counts":          {Raw{Kind: plan.AllGather, DType: element.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
-			"kind":            {Raw{Kind: plan.Barrier, DType: element.F32}, ErrOp},
+			"half an element": {Raw{Kind: protocol.AllReduce, DType: element.F32, Dst: b[:6], Src: b[:6]}, ErrLength},
+			"lengths":         {Raw{Kind: protocol.AllReduce, DType: element.F32, Dst: b[:4], Src: b}, ErrLength},
+			"no such dtype":   {Raw{Kind: protocol.AllReduce, DType: 200, Dst: b, Src: b}, ErrOp},
+			"counts":          {Raw{Kind: protocol.AllGather, DType: element.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
+			"kind":            {Raw{Kind: protocol.Barrier, DType: element.F32}, ErrOp},
 		} {
 			for _, err := range []error{c.raw.Do(ctx, g), c.raw.Start(ctx, g).Wait(ctx)} {
 				if !errors.Is(err, c.want) {

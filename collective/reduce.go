@@ -3,35 +3,35 @@ package collective
 import (
 	"context"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // AllReduce folds the src of all ranks into the dst of each: element i of dst is element
 // i of every src combined by op, the same bits on every rank. dst and src have one
 // length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
-	r := request(plan.AllReduce, op, dst, src)
+	r := request(protocol.AllReduce, op, dst, src)
 	return g.do(ctx, &r)
 }
 
 // AllReduceAsync starts an AllReduce. Until it is done src must not be written and dst
 // not be touched.
 func AllReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op) *Work {
-	r := request(plan.AllReduce, op, dst, src)
+	r := request(protocol.AllReduce, op, dst, src)
 	return g.begin(ctx, &r)
 }
 
 // Reduce folds the src of all ranks into the dst of root, as AllReduce does. The others'
 // dst is not used and may be nil.
 func Reduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) error {
-	r := request(plan.Reduce, op, dst, src)
+	r := request(protocol.Reduce, op, dst, src)
 	r.Peer = root
 	return g.do(ctx, &r)
 }
 
 // ReduceAsync starts a Reduce.
 func ReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) *Work {
-	r := request(plan.Reduce, op, dst, src)
+	r := request(protocol.Reduce, op, dst, src)
 	r.Peer = root
 	return g.begin(ctx, &r)
 }
@@ -51,14 +51,14 @@ func ReduceScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, 
 // ReduceScatterV is ReduceScatter with parts of counts[r] elements for rank r. counts is
 // the same on all ranks.
 func ReduceScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) error {
-	r := request(plan.ReduceScatter, op, dst, src)
+	r := request(protocol.ReduceScatter, op, dst, src)
 	r.Counts = counts
 	return g.do(ctx, &r)
 }
 
 // ReduceScatterVAsync starts a ReduceScatterV. counts may be used again at once.
 func ReduceScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) *Work {
-	r := request(plan.ReduceScatter, op, dst, src)
+	r := request(protocol.ReduceScatter, op, dst, src)
 	r.Counts = counts
 	return g.begin(ctx, &r)
 }

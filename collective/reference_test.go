@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // The reference: reductions one element at a time, in plain Go, by the order that the
@@ -203,7 +203,7 @@ func input[T Element](op Op, count, rank int) []T {
 func opsOf[T Element]() []Op {
 	var out []Op
 	for _, op := range Ops() {
-		if err := (&Group{size: 2}).checkFold(&plan.Call{Op: op, DType: dtypeOf[T]()}); err == nil {
+		if err := (&Group{size: 2}).checkFold(&protocol.Call{Op: op, DType: dtypeOf[T]()}); err == nil {
 			out = append(out, op)
 		}
 	}

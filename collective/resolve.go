@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
@@ -63,16 +63,16 @@ func (g *Group) fail(f *failure) {
 // resolve turns what a comm returned into the group's failure. Comms know what they saw
 // on their own conns; the control knows what the others saw, and which rank is really
 // missing.
-func (g *Group) resolve(r *plan.Request, err error) error {
+func (g *Group) resolve(r *protocol.Request, err error) error {
 	g.findCause(r, err)
 	return g.refuse(r.Call.String())
 }
 
 // findCause makes the group fail by the cause of err.
-func (g *Group) findCause(r *plan.Request, err error) {
+func (g *Group) findCause(r *protocol.Request, err error) {
 	g.told.set(&r.Call)
 	g.stuck.Store(true)
-	pe := &plan.PeerError{Rank: -1, Err: err}
+	pe := &protocol.PeerError{Rank: -1, Err: err}
 	errors.As(err, &pe)
 	f := &failure{Rank: pe.Rank, By: g.rank, err: pe.Err}
 	if f.Rank < 0 || f.Rank >= g.size {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
 )
 
 // run makes a call, which was checked, on the group's comm. The lane calls it, one call
 // at a time. A call does not begin if its context is over.
-func (g *Group) run(ctx context.Context, r *plan.Request, over error) error {
+func (g *Group) run(ctx context.Context, r *protocol.Request, over error) error {
 	g.number(r)
 	if g.failure.Load() != nil || g.left.Load() != nil {
 		return g.refuse(r.Call.String())
@@ -44,12 +44,12 @@ func (g *Group) run(ctx context.Context, r *plan.Request, over error) error {
 
 // number gives the call its number. A pair counts for itself, for the others do not see
 // it.
-func (g *Group) number(r *plan.Request) {
+func (g *Group) number(r *protocol.Request) {
 	switch r.Call.Kind {
-	case plan.Send:
+	case protocol.Send:
 		g.sent[r.Peer]++
 		r.Call.Seq = g.sent[r.Peer]
-	case plan.Recv:
+	case protocol.Recv:
 		g.received[r.Peer]++
 		r.Call.Seq = g.received[r.Peer]
 	default:
@@ -74,8 +74,8 @@ func (g *Group) inCall() bool { return g.lane.held() || g.stuck.Load() }
 
 // toSelf sends to this rank itself, or receives from it: the message must be there
 // already and of that length.
-func (g *Group) toSelf(r *plan.Request) error {
-	if r.Call.Kind == plan.Send {
+func (g *Group) toSelf(r *protocol.Request) error {
+	if r.Call.Kind == protocol.Send {
 		g.self = append(g.self, append([]byte(nil), r.Dst...))
 		return nil
 	}
@@ -84,7 +84,7 @@ func (g *Group) toSelf(r *plan.Request) error {
 		if len(g.self) > 0 {
 			have = fmt.Sprintf("%d bytes were sent", len(g.self[0]))
 		}
-		return &plan.PeerError{Rank: g.rank, Call: r.Call,
+		return &protocol.PeerError{Rank: g.rank, Call: r.Call,
 			Err: fmt.Errorf("%w: %d bytes to receive from oneself, %s", ErrMismatch, len(r.Dst), have)}
 	}
 	copy(r.Dst, g.self[0])
@@ -93,7 +93,7 @@ func (g *Group) toSelf(r *plan.Request) error {
 }
 
 // do makes a call, unless it is refused.
-func (g *Group) do(ctx context.Context, r *plan.Request) error {
+func (g *Group) do(ctx context.Context, r *protocol.Request) error {
 	if err := g.check(r); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (g *Group) do(ctx context.Context, r *plan.Request) error {
 }
 
 // begin starts a call, unless it is refused.
-func (g *Group) begin(ctx context.Context, r *plan.Request) *Work {
+func (g *Group) begin(ctx context.Context, r *protocol.Request) *Work {
 	if err := g.check(r); err != nil {
 		return failed(err)
 	}

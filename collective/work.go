@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Work is a call that was started and not waited for. Any goroutine may call its methods.
 type Work struct {
 	ctx     context.Context
-	request plan.Request
+	request protocol.Request
 	done    chan struct{}
 	err     error // written before done is closed, as took is
 	took    time.Duration

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 )
 
@@ -67,7 +67,7 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	rec = &Record{UID: uid}
 	begin := time.Now()
 	fail := func(err error) (*Record, *Payload) {
-		rec.Status, rec.Detail = status.Of(err), clean(strings.TrimPrefix(err.Error(), status.Of(err).String()+": "), maxDetail)
+		rec.Outcome, rec.Detail = outcome.Of(err), clean(strings.TrimPrefix(err.Error(), outcome.Of(err).String()+": "), maxDetail)
 		if rec.Elapsed = time.Since(begin).Seconds(); p != nil {
 			p.File.Remove()
 		}
@@ -75,16 +75,16 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	}
 	defer func() {
 		if x := recover(); x != nil {
-			rec, p = fail(status.Errorf(status.BadFormat, "the reader gave up: %v", x))
+			rec, p = fail(outcome.Errorf(outcome.BadFormat, "the reader gave up: %v", x))
 		}
 	}()
 	switch {
 	case g.o.Banned != nil && g.o.Banned(uid):
-		return fail(status.Errorf(status.Banned, "peer %d is banned", uid))
+		return fail(outcome.Errorf(outcome.Banned, "peer %d is banned", uid))
 	case g.o.Keys != nil && g.o.Keys[uid] == nil:
-		return fail(status.Errorf(status.BadDigest, "peer %d has no public key, expected one of each peer", uid))
+		return fail(outcome.Errorf(outcome.BadDigest, "peer %d has no public key, expected one of each peer", uid))
 	case !g.claims.claim(w.plan.Window, w.attempt, uid):
-		return fail(status.Errorf(status.Duplicate, "peer %d was fetched in window %d", uid, w.plan.Window))
+		return fail(outcome.Errorf(outcome.Duplicate, "peer %d was fetched in window %d", uid, w.plan.Window))
 	}
 	file, err := g.spool.Create(fmt.Sprintf("%d-%d-%d.grd1", w.plan.Window, w.attempt, uid))
 	if err != nil {

@@ -29,8 +29,8 @@ import (
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/overlap"
-	"github.com/ringside-go/ringside/gather/status"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/gather/store/storetest"
 )
@@ -72,8 +72,8 @@ func (f *fixture) put(t testing.TB, uid uint64, b []byte) {
 	}
 }
 
-// outcome is what one rank has at the end.
-type outcome struct {
+// ended is what one rank has at the end.
+type ended struct {
 	result  *gather.Result
 	json    string
 	overlap string
@@ -101,9 +101,9 @@ func groups(t testing.TB, ranks int) []*collective.Group {
 
 // run gathers, checks the overlap and applies, on so many ranks. Odd numbers of ranks
 // share a model, even ones are replicas.
-func (f *fixture) run(t testing.TB, ranks int) []outcome {
+func (f *fixture) run(t testing.TB, ranks int) []ended {
 	t.Helper()
-	out := make([]outcome, ranks)
+	out := make([]ended, ranks)
 	shared := apply.NewMem(f.m)
 	spool := t.TempDir()
 	var wg sync.WaitGroup
@@ -126,11 +126,11 @@ func (f *fixture) run(t testing.TB, ranks int) []outcome {
 	return out
 }
 
-func (f *fixture) rank(t testing.TB, group *collective.Group, w apply.Mem, spool string, o apply.Options) (out outcome) {
+func (f *fixture) rank(t testing.TB, group *collective.Group, w apply.Mem, spool string, o apply.Options) (out ended) {
 	g, err := gather.New(group, &gather.Options{Manifest: f.m, Spool: spool, Fetch: f.fetch,
 		Source: func(_, uid uint64) (store.Store, string) { return f.from, key(uid) }})
 	if err != nil {
-		return outcome{err: err}
+		return ended{err: err}
 	}
 	if f.deal != nil {
 		g.DealBy(f.deal)
@@ -143,12 +143,12 @@ func (f *fixture) rank(t testing.TB, group *collective.Group, w apply.Mem, spool
 	defer out.result.Close()
 	b, err := out.result.JSON()
 	if err != nil {
-		return outcome{err: err}
+		return ended{err: err}
 	}
 	out.json = string(b)
 	rep, err := overlap.Check(ctx, g.Ranks, out.result, f.m, nil)
 	if err != nil {
-		return outcome{err: err}
+		return ended{err: err}
 	}
 	b, _ = rep.JSON()
 	out.overlap = string(b)
@@ -296,7 +296,7 @@ func TestT6Applied(t *testing.T) {
 	}{"equal": {f.mem, 2, 0}, "different": {other, 1, 1}} {
 		var wg sync.WaitGroup
 		spool := t.TempDir()
-		out := make([]outcome, 3)
+		out := make([]ended, 3)
 		for rank, group := range groups(t, 3) {
 			wg.Go(func() {
 				mine := *f
@@ -379,12 +379,12 @@ func faulty(t testing.TB) *fixture {
 // TestT2Equality: any number of ranks comes to the same result, overlap and weights.
 func TestT2Equality(t *testing.T) {
 	f := faulty(t)
-	want := map[uint64]status.Status{2: status.NotFound, 5: status.TooEarly, 7: status.TooLate, 9: status.BadDigest, 11: status.BadQuant, 13: status.Timeout}
+	want := map[uint64]outcome.Outcome{2: outcome.NotFound, 5: outcome.TooEarly, 7: outcome.TooLate, 9: outcome.BadDigest, 11: outcome.BadQuant, 13: outcome.Timeout}
 	ranks := []int{1, 2, 3, 4, 8, 32}
 	if testing.Short() || raced {
 		ranks = []int{1, 3, 8}
 	}
-	var first outcome
+	var first ended
 	for _, n := range ranks {
 		for rank, got := range f.run(t, n) {
 			if got.err != nil {
@@ -657,13 +657,13 @@ func TestSpoolFull(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if got.err != nil || got.weights != want.weights || got.result.Reasons[3] != status.Network || !strings.Contains(got.result.Details[3], syscall.EFBIG.Error()) {
+	if got.err != nil || got.weights != want.weights || got.result.Reasons[3] != outcome.Network || !strings.Contains(got.result.Details[3], syscall.EFBIG.Error()) {
 		t.Errorf("%v, weights %s, expected %s; peer 3: %v, %s, expected NETWORK and why", got.err, got.weights, want.weights, got.result.Reasons[3], got.result.Details[3])
 	}
 }
 
-// TestT16Statuses: statuses that no payload's bytes have.
-func TestT16Statuses(t *testing.T) {
+// TestT16Outcomes: outcomes that no payload's bytes have.
+func TestT16Outcomes(t *testing.T) {
 	f := newFixture(t, codec.DefaultConfig(), 1, 2)
 	g, err := gather.New(nil, &gather.Options{Manifest: f.m, Spool: t.TempDir(), Fetch: f.fetch,
 		Source: func(_, uid uint64) (store.Store, string) { return f.from, key(uid) }, Banned: func(uid uint64) bool { return uid == 2 }})
@@ -679,21 +679,21 @@ func TestT16Statuses(t *testing.T) {
 		r.Close()
 		return r
 	}
-	if r := gathered(t.Context()); r.Reasons[2] != status.Banned || len(r.UIDs) != 1 {
+	if r := gathered(t.Context()); r.Reasons[2] != outcome.Banned || len(r.UIDs) != 1 {
 		t.Errorf("a banned peer: %v", r.Reasons)
 	}
-	if r := gathered(t.Context()); r.Reasons[1] != status.Duplicate { // the claim table
+	if r := gathered(t.Context()); r.Reasons[1] != outcome.Duplicate { // the claim table
 		t.Errorf("the same window again: %v", r.Reasons)
 	}
 	f.plan.Window++
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := gathered(done); r.Reasons[1] != status.Cancelled {
+	if r := gathered(done); r.Reasons[1] != outcome.Cancelled {
 		t.Errorf("cancelled: %v", r.Reasons)
 	}
 	f.plan.Window++
 	f.put(t, 1, make([]byte, f.m.MaxPayload()+1))
-	if r := gathered(t.Context()); r.Reasons[1] != status.TooLarge {
+	if r := gathered(t.Context()); r.Reasons[1] != outcome.TooLarge {
 		t.Errorf("larger than any payload: %v", r.Reasons)
 	}
 }
@@ -737,7 +737,7 @@ func TestT20Late(t *testing.T) {
 	f := newFixture(t, codec.DefaultConfig(), 1, 2, 3)
 	gs := groups(t, 3)
 	begun := make(chan struct{})
-	done := make(chan outcome, 3)
+	done := make(chan ended, 3)
 	for rank, group := range gs {
 		go func() {
 			if rank == 1 {
@@ -832,7 +832,7 @@ func TestStoresWords(t *testing.T) {
 	f.put(t, 7, []byte(strings.Repeat("\xff", 5000)))
 	f.plan.Intended = uids(1, 7)
 	for rank, got := range f.run(t, 3) {
-		if got.err != nil || got.weights != want.weights || got.result.Reasons[7] != status.BadFormat {
+		if got.err != nil || got.weights != want.weights || got.result.Reasons[7] != outcome.BadFormat {
 			t.Errorf("rank %d: %v, expected the weights without the seventh peer", rank, got.err)
 		} else if n := len(got.json); n > 20_000 || !utf8.ValidString(got.json) {
 			t.Errorf("rank %d: the result has %d bytes", rank, n)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 )
 
@@ -210,7 +210,7 @@ func (g *Gatherer) fetchWatched(ctx context.Context, w *window, mine []uint64) {
 					return
 				case <-tick.C:
 					if err := g.Group.Err(); err != nil {
-						cancel(status.Errorf(status.Cancelled, "%v", err))
+						cancel(outcome.Errorf(outcome.Cancelled, "%v", err))
 						return
 					}
 				}

@@ -9,36 +9,36 @@ import (
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/gather/store/storetest"
 )
 
 // holes are inputs that harm the known implementation, by their number in its table, and
-// the status that peer 3 of 1 to 5 has here when it sends them. OK: nothing is wrong with
-// the peer.
+// the outcome that peer 3 of 1 to 5 has here when it sends them. OK: nothing is wrong
+// with the peer.
 var holes = []struct {
 	number int
 	input  string
-	want   status.Status
+	want   outcome.Outcome
 }{
-	{1, "a codebook of another length: every later peer vanished", status.BadShape},
-	{2, "a code outside the codebook: an index error in the update", status.CodeRange},
-	{3, "values of another shape: an error in the update", status.BadShape},
-	{4, "three bytes of indices: one pair was spread over all", status.BadShape},
-	{5, "an index twice: the position was their mean", status.IndexDup},
-	{6, "a codebook of 1e30: the norm exploded", status.NormLimit},
-	{7, "a parameter too many: lists of unequal length", status.UnknownParam},
-	{8, "a peer named twice: it was applied twice", status.OK},
-	{9, "a reserve that is a failed primary: it was fetched again", status.NotFound},
-	{10, "a reserve without a parameter: lists beside the peers", status.MissingParam},
-	{11, "an odd number of coefficients: every honest peer was rejected", status.OK},
-	{12, "an object replaced after a HEAD: the window's times were passed by", status.TooLate},
-	{13, "a broken transfer resumed: chunks out of order", status.OK},
-	{14, "an update of an earlier window under the new key", status.WindowMismatch},
+	{1, "a codebook of another length: every later peer vanished", outcome.BadShape},
+	{2, "a code outside the codebook: an index error in the update", outcome.CodeRange},
+	{3, "values of another shape: an error in the update", outcome.BadShape},
+	{4, "three bytes of indices: one pair was spread over all", outcome.BadShape},
+	{5, "an index twice: the position was their mean", outcome.IndexDup},
+	{6, "a codebook of 1e30: the norm exploded", outcome.NormLimit},
+	{7, "a parameter too many: lists of unequal length", outcome.UnknownParam},
+	{8, "a peer named twice: it was applied twice", outcome.OK},
+	{9, "a reserve that is a failed primary: it was fetched again", outcome.NotFound},
+	{10, "a reserve without a parameter: lists beside the peers", outcome.MissingParam},
+	{11, "an odd number of coefficients: every honest peer was rejected", outcome.OK},
+	{12, "an object replaced after a HEAD: the window's times were passed by", outcome.TooLate},
+	{13, "a broken transfer resumed: chunks out of order", outcome.OK},
+	{14, "an update of an earlier window under the new key", outcome.WindowMismatch},
 }
 
-// TestHoles has each of them happen, and compares the status, the other peers, the
+// TestHoles has each of them happen, and compares the outcome, the other peers, the
 // requests and the weights, on one rank and on three.
 func TestHoles(t *testing.T) {
 	for _, h := range holes {
@@ -51,7 +51,7 @@ func TestHoles(t *testing.T) {
 					t.Errorf("peer %d: %v, %v", uid, want.err, want.result.Reasons[uid])
 				}
 			}
-			if r := want.result; r.Reasons[3] != h.want || slices.Contains(r.UIDs, 3) != (h.want == status.OK) || len(r.Skipped) != len(r.Reasons) {
+			if r := want.result; r.Reasons[3] != h.want || slices.Contains(r.UIDs, 3) != (h.want == outcome.OK) || len(r.Skipped) != len(r.Reasons) {
 				t.Errorf("uids %v, skipped %v for %v, expected peer 3 to be %v", r.UIDs, r.Skipped, r.Reasons, h.want)
 			}
 			gets := 1

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // merged is what all ranks found, one record a peer.
@@ -30,9 +30,9 @@ func merge(partials []*Partial) *merged {
 func (m *merged) add(r *Record) {
 	old := m.records[r.UID]
 	switch {
-	case old == nil || old.Status != status.OK && r.Status == status.OK:
+	case old == nil || old.Outcome != outcome.OK && r.Outcome == outcome.OK:
 		m.records[r.UID] = r
-	case r.Status != status.OK:
+	case r.Outcome != outcome.OK:
 	case old.Digest == r.Digest:
 		m.duplicates++
 	default:
@@ -52,7 +52,7 @@ func (m *merged) unknown(wanted []uint64) []uint64 {
 func (m *merged) accepted(wanted []uint64) int {
 	n := 0
 	for _, uid := range wanted {
-		if r := m.records[uid]; r != nil && r.Status == status.OK {
+		if r := m.records[uid]; r != nil && r.Outcome == outcome.OK {
 			n++
 		}
 	}

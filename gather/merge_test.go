@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // TestT6Merge: a peer that two ranks have counts once. Of different payloads the earlier
@@ -13,7 +13,7 @@ func TestT6Merge(t *testing.T) {
 	ok := func(rank int, modified int64, etag string, digest byte) *Partial {
 		return &Partial{Records: []Record{{UID: 5, Rank: rank, Modified: modified, ETag: etag, Digest: codec.Digest{digest}, Norms: []float64{1}}}}
 	}
-	bad := &Partial{Records: []Record{{UID: 5, Status: status.Timeout}}}
+	bad := &Partial{Records: []Record{{UID: 5, Outcome: outcome.Timeout}}}
 	plan := &Plan{Intended: []uint64{5}, Timeout: 1}
 	for name, c := range map[string]struct {
 		partials              []*Partial
@@ -57,7 +57,7 @@ func TestClipNorms(t *testing.T) {
 // TestPartialRefused: what another rank says of a peer is checked.
 func TestPartialRefused(t *testing.T) {
 	for name, r := range map[string]Record{
-		"an unknown status":  {Status: 99},
+		"an unknown outcome": {Outcome: 99},
 		"too few norms":      {Norms: []float64{1}},
 		"a norm less than 0": {Norms: []float64{1, -1}},
 	} {
@@ -76,7 +76,7 @@ func TestPartialRefused(t *testing.T) {
 
 // FuzzPartial: what another rank says is refused, or can be put together.
 func FuzzPartial(f *testing.F) {
-	b, err := codec.Marshal(&Partial{Records: []Record{{UID: 1, Norms: []float64{1, 2}}, {UID: 2, Status: status.Timeout}}})
+	b, err := codec.Marshal(&Partial{Records: []Record{{UID: 1, Norms: []float64{1, 2}}, {UID: 2, Outcome: outcome.Timeout}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func FuzzPartial(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := merge([]*Partial{{Records: []Record{{UID: 1, Norms: []float64{3, 4}}, {UID: 2}, {UID: 3, Status: status.Timeout}}}, p})
+		m := merge([]*Partial{{Records: []Record{{UID: 1, Norms: []float64{3, 4}}, {UID: 2}, {UID: 3, Outcome: outcome.Timeout}}}, p})
 		m.records[2].Norms = []float64{5, 6}
 		if _, err := newResult(plan, m, plan.Primaries()).JSON(); err != nil {
 			t.Fatal(err)

@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Record is what a rank found at one peer.
 type Record struct {
-	UID    uint64        `cbor:"uid" json:"uid"`
-	Status status.Status `cbor:"status" json:"status"`
-	Detail string        `cbor:"detail" json:"detail,omitempty"`
-	Rank   int           `cbor:"rank" json:"-"` // that has the payload
-	ETag   string        `cbor:"etag" json:"etag,omitempty"`
+	UID     uint64          `cbor:"uid" json:"uid"`
+	Outcome outcome.Outcome `cbor:"status" json:"status"`
+	Detail  string          `cbor:"detail" json:"detail,omitempty"`
+	Rank    int             `cbor:"rank" json:"-"` // that has the payload
+	ETag    string          `cbor:"etag" json:"etag,omitempty"`
 	// Unix seconds; 0: not known
 	Modified int64 `cbor:"modified" json:"last_modified,omitempty"`
 	// bytes that arrived
@@ -44,8 +44,8 @@ func parsePartial(b []byte, rank, params int) (*Partial, error) {
 	for i := range p.Records {
 		r := &p.Records[i]
 		bad := func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) || x < 0 }
-		if !r.Status.Valid() || r.Status == status.OK && (len(r.Norms) != params || slices.ContainsFunc(r.Norms, bad)) {
-			return nil, fmt.Errorf("gather: partial of rank %d: peer %d has status %d and %d norms, expected %d finite ones", rank, r.UID, r.Status, len(r.Norms), params)
+		if !r.Outcome.Valid() || r.Outcome == outcome.OK && (len(r.Norms) != params || slices.ContainsFunc(r.Norms, bad)) {
+			return nil, fmt.Errorf("gather: partial of rank %d: peer %d has outcome %d and %d norms, expected %d finite ones", rank, r.UID, r.Outcome, len(r.Norms), params)
 		}
 		r.Rank = rank
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Result is what a window's gather came to. It is the same on every rank, but for what
@@ -28,7 +28,7 @@ type Result struct {
 	// of accepted payloads
 	Download int64 `json:"download_bytes" cbor:"download_bytes"`
 	// of the skipped
-	Reasons map[uint64]status.Status `json:"reasons" cbor:"reasons"`
+	Reasons map[uint64]outcome.Outcome `json:"reasons" cbor:"reasons"`
 	// accepted ones, by UIDs
 	Peers []Record `json:"peers" cbor:"peers"`
 	// by parameter: the lower median, or the plan's floor
@@ -91,7 +91,7 @@ func (r *Result) Close() error {
 func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 	r := &Result{
 		Window: plan.Window, Intended: plan.Primaries(), Removed: plan.Removed,
-		Duplicates: m.duplicates, Conflicts: m.conflicts, Reasons: map[uint64]status.Status{}, Details: map[uint64]string{},
+		Duplicates: m.duplicates, Conflicts: m.conflicts, Reasons: map[uint64]outcome.Outcome{}, Details: map[uint64]string{},
 		PlanDigest: plan.Digest(), Manifest: plan.Manifest, Aggregator: plan.Policy.Aggregator,
 		UIDs: []uint64{}, Skipped: []uint64{}, GlobalSteps: []uint64{}, Peers: []Record{}, ClipNorms: []float64{},
 	}
@@ -100,9 +100,9 @@ func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 	for i, uid := range order {
 		rec := m.records[uid]
 		r.Wire += rec.Wire
-		if rec.Status != status.OK {
+		if rec.Outcome != outcome.OK {
 			r.Skipped = append(r.Skipped, uid)
-			r.Reasons[uid], r.Details[uid] = rec.Status, rec.Detail
+			r.Reasons[uid], r.Details[uid] = rec.Outcome, rec.Detail
 			continue
 		}
 		r.UIDs = append(r.UIDs, uid)

@@ -2,10 +2,11 @@
 // stream of messages to a peer ([Conn]), how one is made ([Transport],
 // [Listener]) and what one goroutine sleeps on for many of them ([Waiter]).
 //
-// Package ipc/wire defines the greetings; the messages are their users'. Transports carry
-// them: ipc/local over shared memory on one host, net/tcp between hosts, whose conns also
-// move bytes outside their queues ([Bulk]). [Features] lists the abilities of a conn.
-// Every transport passes the suite of ipc/ipctest.
+// Package ipc/encoding defines the greetings and how the fields of a message are encoded;
+// the messages are their users'. Transports carry them: ipc/local over shared memory on
+// one host, net/tcp between hosts, whose conns also move bytes outside their queues
+// ([Bulk]). [Features] lists the abilities of a conn. Every transport passes the suite of
+// ipc/ipctest.
 //
 // # Sending
 //

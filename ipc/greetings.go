@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Introduce returns the greeting of this end. ringBytes is 0 at a dialer.
-func (o *Options) Introduce(ringBytes int) wire.Hello {
-	return wire.Hello{
+func (o *Options) Introduce(ringBytes int) encoding.Hello {
+	return encoding.Hello{
 		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
 		PID: uint32(os.Getpid()), RingBytes: uint32(ringBytes),
 	}
@@ -18,13 +18,13 @@ func (o *Options) Introduce(ringBytes int) wire.Hello {
 
 // PeerOf returns the peer as it introduced itself. Its user and group are -1: a greeting
 // has none.
-func PeerOf(m *wire.Hello) Peer {
+func PeerOf(m *encoding.Hello) Peer {
 	return Peer{Role: Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
 }
 
-// GreetingError returns an error of package wire as ErrVersion or ErrCorrupt.
+// GreetingError returns an error of package encoding as ErrVersion or ErrCorrupt.
 func GreetingError(err error) error {
-	if errors.Is(err, wire.ErrVersion) {
+	if errors.Is(err, encoding.ErrVersion) {
 		return fmt.Errorf("%w: %w", ErrVersion, err)
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -32,14 +32,14 @@ func GreetingError(err error) error {
 
 // ParseWelcome reads a listener's greeting. It returns ErrRefused for a Refuse, with the
 // listener's reason, ErrVersion or ErrCorrupt.
-func ParseWelcome(src []byte) (*wire.Hello, error) {
-	kind, _, err := wire.HandshakeKind(src)
-	if err == nil && kind == wire.KindRefuse {
+func ParseWelcome(src []byte) (*encoding.Hello, error) {
+	kind, _, err := encoding.HandshakeKind(src)
+	if err == nil && kind == encoding.KindRefuse {
 		return nil, refusal(src)
 	}
-	var m wire.Welcome
+	var m encoding.Welcome
 	if err == nil {
-		err = wire.ParseWelcome(src, &m)
+		err = encoding.ParseWelcome(src, &m)
 	}
 	if err != nil {
 		return nil, GreetingError(err)
@@ -47,18 +47,18 @@ func ParseWelcome(src []byte) (*wire.Hello, error) {
 	if err := CheckRingBytes(int(m.RingBytes)); err != nil {
 		return nil, fmt.Errorf("%w: Welcome: %w", ErrCorrupt, err)
 	}
-	return (*wire.Hello)(&m), nil
+	return (*encoding.Hello)(&m), nil
 }
 
 func refusal(src []byte) error {
-	var m wire.Refuse
-	if err := wire.ParseRefuse(src, &m); err != nil {
+	var m encoding.Refuse
+	if err := encoding.ParseRefuse(src, &m); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	switch m.Reason {
-	case wire.RefuseVersion:
+	case encoding.RefuseVersion:
 		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrVersion, m.Text)
-	case wire.RefuseSecret:
+	case encoding.RefuseSecret:
 		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrSecret, m.Text)
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, m.Text)

@@ -49,7 +49,7 @@ func MessageLimit(ringBytes int) int { return ringBytes / 4 }
 
 // Message is one received message.
 type Message struct {
-	// Kind says what Body is; the constants are in package ipc/wire. At most MaxKind.
+	// Kind says what Body is; the constants are in package ipc/encoding. At most MaxKind.
 	Kind uint32
 
 	// Body lies in the queue it came through. It is valid until Release, and it is
@@ -240,7 +240,7 @@ func (r Role) String() string {
 // Peer describes the process at one end of a conn.
 type Peer struct {
 	Role Role
-	Name string // free text, at most wire.MaxName bytes
+	Name string // free text, at most encoding.MaxName bytes
 
 	// Note is for the layer above, which may put its own fields here: at most
 	// wire.MaxNote bytes. The peer says it, as it says Name.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"math/bits"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // WithDefaults returns a copy of o (nil is fine) with every default filled in except
@@ -19,11 +19,11 @@ func (o *Options) WithDefaults() (Options, error) {
 	if err := CheckRingBytes(c.RingBytes); err != nil {
 		return c, err
 	}
-	if len(c.Hello.Name) > wire.MaxName || len(c.Hello.Note) > wire.MaxNote {
+	if len(c.Hello.Name) > encoding.MaxName || len(c.Hello.Note) > encoding.MaxNote {
 		return c, fmt.Errorf("%w: Hello.Name has %d bytes, Hello.Note %d, at most %d and %d",
-			ErrBadOption, len(c.Hello.Name), len(c.Hello.Note), wire.MaxName, wire.MaxNote)
+			ErrBadOption, len(c.Hello.Name), len(c.Hello.Note), encoding.MaxName, encoding.MaxNote)
 	}
-	c.Hello.Version = cmp.Or(c.Hello.Version, wire.Version)
+	c.Hello.Version = cmp.Or(c.Hello.Version, encoding.Version)
 	if c.Backlog < 0 || c.HandshakeTimeout < 0 || c.AllowGID < 0 {
 		return c, fmt.Errorf("%w: Backlog %d, HandshakeTimeout %v, AllowGID %d: negative", ErrBadOption,
 			c.Backlog, c.HandshakeTimeout, c.AllowGID)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Between a rank and rank 0 the body of every message of the conn is:
@@ -27,8 +27,8 @@ import (
 // users apart.
 //
 // History of version: 1 frames and a handshake of its own; 2 messages of an ipc.Conn; 3
-// fields as package wire has them, the same in all requests, so that builds of 2 and 3
-// refuse each other with an error about the message instead of about the version.
+// fields as package encoding has them, the same in all requests, so that builds of 2 and
+// 3 refuse each other with an error about the message instead of about the version.
 const (
 	version    = 3
 	runBytes   = 32
@@ -162,18 +162,18 @@ func (in *incoming) take(m ipc.Message, limit int) (out message, whole bool, err
 }
 
 // walker is a message that lists its fields.
-type walker interface{ walk(w *wire.Walk) }
+type walker interface{ walk(w *encoding.Walk) }
 
 // encode returns the fields of m.
 func encode(m walker) []byte {
-	w := wire.Appending(nil)
+	w := encoding.Appending(nil)
 	m.walk(&w)
 	return w.Appended()
 }
 
 // parse is the inverse of encode. Slices of m lie in b.
 func parse(b []byte, m walker) error {
-	w := wire.Parsing(m, b)
+	w := encoding.Parsing(m, b)
 	m.walk(&w)
 	if err := w.End(); err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -222,7 +222,7 @@ type joining struct {
 	epoch      uint64
 }
 
-func (j *joining) walk(w *wire.Walk) {
+func (j *joining) walk(w *encoding.Walk) {
 	v := uint32(version)
 	if w.U32("version", &v); v != version {
 		w.Abort(fmt.Errorf("version %d, expected %d: all ranks must be of one build", v, version))
@@ -235,7 +235,7 @@ func (j *joining) walk(w *wire.Walk) {
 // welcome is the answer to a joining: the name of the run.
 type welcome struct{ run [runBytes]byte }
 
-func (m *welcome) walk(w *wire.Walk) { w.Fixed("run", m.run[:]) }
+func (m *welcome) walk(w *encoding.Walk) { w.Fixed("run", m.run[:]) }
 
 // request is a rank's question to the store; which fields count depends on the kind.
 type request struct {
@@ -247,7 +247,7 @@ type request struct {
 	size    uint32
 }
 
-func (q *request) walk(w *wire.Walk) {
+func (q *request) walk(w *encoding.Walk) {
 	w.Text("key", &q.key, MaxKey)
 	w.Bytes("value", &q.value, MaxValue)
 	w.U64("delta", &q.delta)
@@ -267,10 +267,10 @@ type failure struct {
 	ranks []int // that are missing
 }
 
-func (e *failure) walk(w *wire.Walk) {
+func (e *failure) walk(w *encoding.Walk) {
 	w.U32("code", (*uint32)(&e.code))
 	w.Text("text", &e.text, MaxValue)
-	wire.List(w, "ranks", &e.ranks, MaxSize, 1)
+	encoding.List(w, "ranks", &e.ranks, MaxSize, 1)
 	for i := range e.ranks {
 		r := uint32(e.ranks[i])
 		w.Number("rank", &r, MaxSize)
@@ -281,8 +281,8 @@ func (e *failure) walk(w *wire.Walk) {
 // values are the reply to a gather, by rank.
 type values [][]byte
 
-func (v *values) walk(w *wire.Walk) {
-	wire.List(w, "values", (*[][]byte)(v), MaxSize, 1)
+func (v *values) walk(w *encoding.Walk) {
+	encoding.List(w, "values", (*[][]byte)(v), MaxSize, 1)
 	for i := range *v {
 		w.Bytes("value", &(*v)[i], MaxValue)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/gather"
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 )
 
@@ -297,8 +297,8 @@ func Parse(b []byte) (*Aggregate, error) {
 		if size += r.Peers[i].Size; size < 0 {
 			return nil, fmt.Errorf("%w: the payloads have more than 2⁶³ bytes", ErrVerify)
 		}
-		if r.Peers[i].UID != r.UIDs[i] || r.Peers[i].Size < 0 || r.Peers[i].Status != status.OK {
-			return nil, fmt.Errorf("%w: record %d is of peer %d with %d bytes, status %v", ErrVerify, i, r.Peers[i].UID, r.Peers[i].Size, r.Peers[i].Status)
+		if r.Peers[i].UID != r.UIDs[i] || r.Peers[i].Size < 0 || r.Peers[i].Outcome != outcome.OK {
+			return nil, fmt.Errorf("%w: record %d is of peer %d with %d bytes, outcome %v", ErrVerify, i, r.Peers[i].UID, r.Peers[i].Size, r.Peers[i].Outcome)
 		}
 	}
 	return &a, nil
@@ -336,7 +336,7 @@ type view struct {
 func (v *view) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
 	at, ok := v.at[key]
 	if !ok {
-		return nil, status.Errorf(status.NotFound, "peer %s is not in %s", key, v.key)
+		return nil, outcome.Errorf(outcome.NotFound, "peer %s is not in %s", key, v.key)
 	}
 	n := at[1] - get.Off
 	if get.Len > 0 {

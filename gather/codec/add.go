@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Levels is what the codes of one peer stand for, in fixed point.
@@ -43,7 +43,7 @@ func (rows *Rows) addPacked(sums *[1 << 12]int64, counts *[1 << 12]uint16, level
 	p, i := rows.Param, rows.done
 	n := p.K / 2 * 3
 	if len(rows.index)-rows.at < n {
-		return rows.changed(status.Truncated, i)
+		return rows.changed(outcome.Truncated, i)
 	}
 	index, codes := rows.index[rows.at:rows.at+n], rows.values[i*p.K:(i+1)*p.K]
 	rows.at, rows.done = rows.at+n, i+1
@@ -80,7 +80,7 @@ func (rows *Rows) addPacked(sums *[1 << 12]int64, counts *[1 << 12]uint16, level
 		counts[x>>12&mask]++
 	}
 	if seen&^(0x0101010101010101*uint64(p.Bins-1)) != 0 {
-		return rows.changed(status.CodeRange, i)
+		return rows.changed(outcome.CodeRange, i)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // TestAdd: Add gives the sums and counts of Next and the loop that it replaces, for every
@@ -135,7 +135,7 @@ func TestAddChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = rows.Add(make([]int64, q.TotalK), make([]uint16, q.TotalK), &codec.Levels{}, &codec.Row{})
-		if status.Of(err) != status.CodeRange {
+		if outcome.Of(err) != outcome.CodeRange {
 			t.Errorf("%d values a row: %v, expected CODE_RANGE", topk, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 func expect(m *codec.Manifest) *codec.Expect {
@@ -26,7 +26,7 @@ func corpusConfig() codec.Config {
 	return c
 }
 
-// TestT16Corpus: every wrong container gets the status that is listed for it, whatever
+// TestT16Corpus: every wrong container gets the outcome that is listed for it, whatever
 // the pieces in which it arrives.
 func TestT16Corpus(t *testing.T) {
 	m := codectest.Tiny(corpusConfig())
@@ -34,14 +34,14 @@ func TestT16Corpus(t *testing.T) {
 	if len(cases) < 30 {
 		t.Fatalf("%d cases, expected at least 30", len(cases))
 	}
-	seen := map[status.Status]bool{}
+	seen := map[outcome.Outcome]bool{}
 	for _, c := range cases {
 		_, err := codec.Validate(bytes.NewReader(c.Bytes), expect(m))
-		if got := status.Of(err); got != c.Want {
+		if got := outcome.Of(err); got != c.Want {
 			t.Errorf("%s: %v (%v), expected %v", c.Name, got, err, c.Want)
 		}
 		_, slow := codec.Validate(iotest.OneByteReader(bytes.NewReader(c.Bytes)), expect(m))
-		if status.Of(slow) != c.Want {
+		if outcome.Of(slow) != c.Want {
 			t.Errorf("%s, byte by byte: %v, expected %v", c.Name, slow, c.Want)
 		}
 		seen[c.Want] = true
@@ -67,7 +67,7 @@ func TestEveryByte(t *testing.T) {
 		if _, err := codec.Validate(bytes.NewReader(b), expect(m)); err == nil {
 			t.Fatalf("byte %d of %d was changed and nothing said so", i, len(b))
 		}
-		if _, err := codec.Validate(bytes.NewReader(whole[:i]), expect(m)); status.Of(err) != status.Truncated {
+		if _, err := codec.Validate(bytes.NewReader(whole[:i]), expect(m)); outcome.Of(err) != outcome.Truncated {
 			t.Fatalf("the first %d bytes of %d: %v, expected TRUNCATED", i, len(b), err)
 		}
 	}
@@ -361,17 +361,17 @@ func TestSignature(t *testing.T) {
 		name string
 		b    []byte
 		key  ed25519.PublicKey
-		want status.Status
+		want outcome.Outcome
 	}{
-		{"signed", signed, public, status.OK},
-		{"signed, no key is known", signed, nil, status.OK},
-		{"signed by another", signed, other, status.BadDigest},
-		{"not signed", unsigned, public, status.BadDigest},
-		{"cut in the signature", signed[:len(signed)-1], public, status.Truncated},
+		{"signed", signed, public, outcome.OK},
+		{"signed, no key is known", signed, nil, outcome.OK},
+		{"signed by another", signed, other, outcome.BadDigest},
+		{"not signed", unsigned, public, outcome.BadDigest},
+		{"cut in the signature", signed[:len(signed)-1], public, outcome.Truncated},
 	} {
 		e := expect(m)
 		e.Key = c.key
-		if _, err := codec.Validate(bytes.NewReader(c.b), e); status.Of(err) != c.want {
+		if _, err := codec.Validate(bytes.NewReader(c.b), e); outcome.Of(err) != c.want {
 			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
 		}
 	}

@@ -62,6 +62,6 @@
 // # Checks
 //
 // Validate checks everything that a payload says against the manifest, in a fixed
-// order, and the first failure is the payload's status. It takes a reader and holds the
+// order, and the first failure is the payload's outcome. It takes a reader and holds the
 // header and one row, whatever the payload's size.
 package codec

@@ -7,7 +7,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"lukechampine.com/blake3"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Version is of the manifest and of the container.
@@ -95,13 +95,13 @@ func parsePrefix(b []byte) (headerLen int, signed bool, err error) {
 	version, flags, n := binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint16(b[6:]), binary.LittleEndian.Uint32(b[8:])
 	switch {
 	case string(b[:4]) != magic:
-		return 0, false, status.Errorf(status.BadFormat, "magic %q, expected %q", b[:4], magic)
+		return 0, false, outcome.Errorf(outcome.BadFormat, "magic %q, expected %q", b[:4], magic)
 	case version != Version:
-		return 0, false, status.Errorf(status.BadFormat, "version %d, expected %d", version, Version)
+		return 0, false, outcome.Errorf(outcome.BadFormat, "version %d, expected %d", version, Version)
 	case flags&^flagSigned != 0:
-		return 0, false, status.Errorf(status.BadFormat, "flags %#x, expected 0 or 1", flags)
+		return 0, false, outcome.Errorf(outcome.BadFormat, "flags %#x, expected 0 or 1", flags)
 	case n > MaxHeader:
-		return 0, false, status.Errorf(status.BadFormat, "header of %d bytes, expected at most %d", n, MaxHeader)
+		return 0, false, outcome.Errorf(outcome.BadFormat, "header of %d bytes, expected at most %d", n, MaxHeader)
 	}
 	return int(n), flags&flagSigned != 0, nil
 }
@@ -110,21 +110,21 @@ func parsePrefix(b []byte) (headerLen int, signed bool, err error) {
 func (h *Header) check(want *Expect) error {
 	m := want.Manifest
 	if digest := m.Digest(); string(h.Manifest) != string(digest[:]) {
-		return status.Errorf(status.ManifestMismatch, "manifest %x, expected %x", h.Manifest, digest[:8])
+		return outcome.Errorf(outcome.ManifestMismatch, "manifest %x, expected %x", h.Manifest, digest[:8])
 	}
 	if h.Window != want.Window || h.UID != want.UID {
-		return status.Errorf(status.WindowMismatch, "window %d of peer %d, expected window %d of peer %d", h.Window, h.UID, want.Window, want.UID)
+		return outcome.Errorf(outcome.WindowMismatch, "window %d of peer %d, expected window %d of peer %d", h.Window, h.UID, want.Window, want.UID)
 	}
 	if err := h.checkMeta(); err != nil {
 		return err
 	}
 	for i := range h.Params {
 		if id := h.Params[i].ID; int(id) >= len(m.Params) || i > 0 && id <= h.Params[i-1].ID {
-			return status.Errorf(status.UnknownParam, "parameter %d at place %d, expected each of 0 to %d once, in order", id, i, len(m.Params)-1)
+			return outcome.Errorf(outcome.UnknownParam, "parameter %d at place %d, expected each of 0 to %d once, in order", id, i, len(m.Params)-1)
 		}
 	}
 	if len(h.Params) != len(m.Params) {
-		return status.Errorf(status.MissingParam, "%d parameters, expected %d", len(h.Params), len(m.Params))
+		return outcome.Errorf(outcome.MissingParam, "%d parameters, expected %d", len(h.Params), len(m.Params))
 	}
 	off := uint64(0)
 	for i := range h.Params {
@@ -147,7 +147,7 @@ func (h *Header) checkMeta() error {
 		n += len(k) + len(v)
 	}
 	if n > MaxMeta {
-		return status.Errorf(status.BadFormat, "%d bytes of meta, expected at most %d", n, MaxMeta)
+		return outcome.Errorf(outcome.BadFormat, "%d bytes of meta, expected at most %d", n, MaxMeta)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (h *Header) checkMeta() error {
 // length of a Rice section.
 func (h *ParamHeader) checkShape(p *Param, off *uint64) error {
 	bad := func(what string, got, want uint64) error {
-		return status.Errorf(status.BadShape, "%s: %s %d, expected %d", p.Name, what, got, want)
+		return outcome.Errorf(outcome.BadShape, "%s: %s %d, expected %d", p.Name, what, got, want)
 	}
 	rows, blocks, every := uint64(p.Rows), 0, uint32(0)
 	length := rows * uint64(p.Index.stride(p.TotalK, p.K))
@@ -191,11 +191,11 @@ func (h *ParamHeader) checkBook(p *Param) error {
 		return nil
 	}
 	if s := math.Abs(float64(h.Scale)); !(s >= minScale*(1-1e-6) && s <= maxScale) || !finite(h.Shift) {
-		return status.Errorf(status.BadQuant, "%s: scale %v, shift %v: expected 1e-12 to 1e4, and a finite number", p.Name, h.Scale, h.Shift)
+		return outcome.Errorf(outcome.BadQuant, "%s: scale %v, shift %v: expected 1e-12 to 1e4, and a finite number", p.Name, h.Scale, h.Shift)
 	}
 	for b, v := range h.Lookup {
 		if !finite(v) || !finite(v+h.Shift) {
-			return status.Errorf(status.BadQuant, "%s: level %d of the codebook is %v, expected a finite number", p.Name, b, v)
+			return outcome.Errorf(outcome.BadQuant, "%s: level %d of the codebook is %v, expected a finite number", p.Name, b, v)
 		}
 	}
 	return nil

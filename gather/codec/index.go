@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // appendIndices appends the indices of one row, which are ascending.
@@ -75,13 +75,13 @@ func appendRice(b []byte, idx []uint32) []byte {
 // decodeIndices fills idx, which has p.K places, from the row at the start of src, and
 // returns the bytes that the row takes. Those of Pack12 and U16 are not checked; see
 // ascending and inRange. A row that src ends within is Truncated.
-func decodeIndices(idx []uint32, p *Param, src []byte) (int, status.Status) {
+func decodeIndices(idx []uint32, p *Param, src []byte) (int, outcome.Outcome) {
 	if p.Index == Rice {
 		return decodeRice(idx, src, uint32(p.TotalK))
 	}
 	n := p.Index.stride(p.TotalK, p.K)
 	if len(src) < n {
-		return 0, status.Truncated
+		return 0, outcome.Truncated
 	}
 	src = src[:n]
 	switch p.Index {
@@ -100,38 +100,38 @@ func decodeIndices(idx []uint32, p *Param, src []byte) (int, status.Status) {
 		for i := range idx {
 			idx[i] = uint32(i)
 		}
-		return 0, status.OK
+		return 0, outcome.OK
 	}
-	return n, status.OK
+	return n, outcome.OK
 }
 
 // inRange checks what memory safety needs of decoded indices.
-func inRange(idx []uint32, p *Param) status.Status {
+func inRange(idx []uint32, p *Param) outcome.Outcome {
 	if p.Index == Pack12 && p.TotalK == 4096 || p.Index != Pack12 && p.Index != U16 {
-		return status.OK
+		return outcome.OK
 	}
 	var most uint32
 	for _, i := range idx {
 		most = max(most, i)
 	}
 	if int(most) >= p.TotalK {
-		return status.IndexRange
+		return outcome.IndexRange
 	}
-	return status.OK
+	return outcome.OK
 }
 
 // ascending checks the indices of a row.
-func ascending(idx []uint32, total uint32) status.Status {
-	s := status.OK
+func ascending(idx []uint32, total uint32) outcome.Outcome {
+	s := outcome.OK
 	prev := int64(-1)
 	for _, i := range idx {
 		if i >= total {
-			return status.IndexRange
+			return outcome.IndexRange
 		}
-		if int64(i) <= prev && s == status.OK {
-			s = status.IndexOrder
+		if int64(i) <= prev && s == outcome.OK {
+			s = outcome.IndexOrder
 			if int64(i) == prev {
-				s = status.IndexDup
+				s = outcome.IndexDup
 			}
 		}
 		prev = int64(i)
@@ -139,31 +139,31 @@ func ascending(idx []uint32, total uint32) status.Status {
 	return s
 }
 
-func decodeBitmap(idx []uint32, src []byte, total int) status.Status {
+func decodeBitmap(idx []uint32, src []byte, total int) outcome.Outcome {
 	n := 0
 	for at, b := range src {
 		for ; b != 0; b &= b - 1 {
 			i := at*8 + bits.TrailingZeros8(b)
 			if i >= total {
-				return status.IndexRange
+				return outcome.IndexRange
 			}
 			if n == len(idx) {
-				return status.BadShape
+				return outcome.BadShape
 			}
 			idx[n] = uint32(i)
 			n++
 		}
 	}
 	if n != len(idx) {
-		return status.BadShape
+		return outcome.BadShape
 	}
-	return status.OK
+	return outcome.OK
 }
 
 // decodeRice decodes one row. acc holds the next n bits of src, n of them from pos on.
-func decodeRice(idx []uint32, src []byte, total uint32) (int, status.Status) {
+func decodeRice(idx []uint32, src []byte, total uint32) (int, outcome.Outcome) {
 	if len(src) == 0 {
-		return 0, status.Truncated
+		return 0, outcome.Truncated
 	}
 	param := uint(src[0] & 15)
 	mask := uint64(1)<<param - 1
@@ -187,9 +187,9 @@ func decodeRice(idx []uint32, src []byte, total uint32) (int, status.Status) {
 			q, a, k, at, ok := longRice(acc, n, pos, param, src, total)
 			if !ok {
 				if at >= len(src) {
-					return 0, status.Truncated
+					return 0, outcome.Truncated
 				}
-				return 0, status.IndexRange
+				return 0, outcome.IndexRange
 			}
 			next += q
 			acc, n, pos = a, k, at
@@ -200,16 +200,16 @@ func decodeRice(idx []uint32, src []byte, total uint32) (int, status.Status) {
 			n -= ones + 1 + param
 		}
 		if next >= uint64(total) {
-			return 0, status.IndexRange
+			return 0, outcome.IndexRange
 		}
 		idx[i] = uint32(next)
 		next++
 	}
 	used := pos - int(n/8) // whole bytes in acc are of the next row
 	if acc&(1<<(n%8)-1) != 0 {
-		return 0, status.BadShape
+		return 0, outcome.BadShape
 	}
-	return used, status.OK
+	return used, outcome.OK
 }
 
 // longRice decodes one gap bit by bit, which the bits in acc do not hold whole. Where it

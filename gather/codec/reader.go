@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Rows is a range of rows of one parameter of one peer, encoded. Its bytes are as they
@@ -104,7 +104,7 @@ func (rows *Rows) Append(b []byte) []byte {
 // Parse takes rows [from, from+n) of p from the start of b, as Append wrote them, and
 // returns what follows. rows refers to b.
 func (rows *Rows) Parse(b []byte, p *Param, from, n int) ([]byte, error) {
-	bad := status.Errorf(status.BadShape, "%s: message of %d bytes for rows %d to %d is malformed", p.Name, len(b), from, from+n)
+	bad := outcome.Errorf(outcome.BadShape, "%s: message of %d bytes for rows %d to %d is malformed", p.Name, len(b), from, from+n)
 	if len(b) < rowsHead {
 		return nil, bad
 	}
@@ -151,7 +151,7 @@ func (rows *Rows) Next(row *Row) error {
 	p, i := rows.Param, rows.done
 	row.Index = resize(row.Index, p.K)
 	s := rows.indices(row.Index)
-	if s == status.OK {
+	if s == outcome.OK {
 		stride := p.ValueRow()
 		s = rows.decodeValues(row, rows.values[i*stride:(i+1)*stride])
 	}
@@ -167,22 +167,22 @@ func (rows *Rows) Value(row *Row, j int) float32 {
 	return row.Values[j]
 }
 
-// changed is the error of row i with a status that is not OK.
-func (rows *Rows) changed(s status.Status, i int) error {
-	if s == status.OK {
+// changed is the error of row i with an outcome that is not OK.
+func (rows *Rows) changed(s outcome.Outcome, i int) error {
+	if s == outcome.OK {
 		return nil
 	}
-	return status.Errorf(s, "%s: row %d of a payload that was right has changed", rows.Param.Name, rows.From+i)
+	return outcome.Errorf(s, "%s: row %d of a payload that was right has changed", rows.Param.Name, rows.From+i)
 }
 
 // indices decodes the indices of the next row, behind those that it skips.
-func (rows *Rows) indices(idx []uint32) status.Status {
+func (rows *Rows) indices(idx []uint32) outcome.Outcome {
 	for ; rows.skip >= 0; rows.skip-- {
 		n, s := decodeIndices(idx, rows.Param, rows.index[rows.at:])
-		if s == status.OK {
+		if s == outcome.OK {
 			s = inRange(idx, rows.Param)
 		}
-		if s != status.OK {
+		if s != outcome.OK {
 			return s
 		}
 		rows.at += n
@@ -191,10 +191,10 @@ func (rows *Rows) indices(idx []uint32) status.Status {
 	if rows.of != nil && rows.done == rows.N-1 {
 		rows.of.last = place{rows.base.param, rows.From + rows.N, rows.base.off + rows.at}
 	}
-	return status.OK
+	return outcome.OK
 }
 
-func (rows *Rows) decodeValues(row *Row, b []byte) status.Status {
+func (rows *Rows) decodeValues(row *Row, b []byte) outcome.Outcome {
 	p := rows.Param
 	if !p.Value.lut() {
 		row.Values = resize(row.Values, p.K)
@@ -210,7 +210,7 @@ func (rows *Rows) decodeValues(row *Row, b []byte) status.Status {
 		most = max(most, c)
 	}
 	if int(most) >= len(rows.Table) {
-		return status.CodeRange
+		return outcome.CodeRange
 	}
 	return s
 }

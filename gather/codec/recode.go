@@ -5,7 +5,7 @@ import (
 	"crypto/ed25519"
 	"slices"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Coded is a parameter as a format with a codebook has it: of each of Rows·K values its
@@ -18,7 +18,7 @@ type Coded struct {
 }
 
 // Recode makes a container of what another format holds. param returns parameter p. A
-// fault is a *status.Error; what Recode does not need to know is left to Validate.
+// fault is a *outcome.Error; what Recode does not need to know is left to Validate.
 func Recode(m *Manifest, h Header, param func(p int) (*Coded, error), key ed25519.PrivateKey) (*Payload, error) {
 	digest := m.Digest()
 	h.Manifest, h.Params = digest[:], nil
@@ -52,13 +52,13 @@ func Recode(m *Manifest, h Header, param func(p int) (*Coded, error), key ed2551
 // sort checks what the encoders rely on, and sorts each row by the places.
 func (c *Coded) sort(p *Param) error {
 	if n := p.Rows * p.K; !p.Value.lut() || len(c.Indices) != n || len(c.Codes) != n {
-		return status.Errorf(status.BadShape, "%s: %d indices and %d codes, expected %d of a manifest with codebooks", p.Name, len(c.Indices), len(c.Codes), n)
+		return outcome.Errorf(outcome.BadShape, "%s: %d indices and %d codes, expected %d of a manifest with codebooks", p.Name, len(c.Indices), len(c.Codes), n)
 	}
 	if len(c.Lookup) != p.Bins {
-		return status.Errorf(status.BadQuant, "%s: codebook of %d levels, expected %d", p.Name, len(c.Lookup), p.Bins)
+		return outcome.Errorf(outcome.BadQuant, "%s: codebook of %d levels, expected %d", p.Name, len(c.Lookup), p.Bins)
 	}
 	if most := slices.Max(c.Codes); int(most) >= p.Bins {
-		return status.Errorf(status.CodeRange, "%s: code %d, expected below %d", p.Name, most, p.Bins)
+		return outcome.Errorf(outcome.CodeRange, "%s: code %d, expected below %d", p.Name, most, p.Bins)
 	}
 	row := make([]struct {
 		at   uint32
@@ -78,8 +78,8 @@ func (c *Coded) sort(p *Param) error {
 		for j := range row {
 			idx[j], codes[j] = row[j].at, row[j].code
 		}
-		if s := ascending(idx, uint32(p.TotalK)); s != status.OK {
-			return status.Errorf(s, "%s: indices of row %d, %d coefficients of %d", p.Name, r, p.K, p.TotalK)
+		if s := ascending(idx, uint32(p.TotalK)); s != outcome.OK {
+			return outcome.Errorf(s, "%s: indices of row %d, %d coefficients of %d", p.Name, r, p.K, p.TotalK)
 		}
 	}
 	return nil

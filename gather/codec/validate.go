@@ -10,7 +10,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Expect is what a payload must be.
@@ -41,9 +41,9 @@ type Report struct {
 	tableOf int
 }
 
-// Validate reads a container to its end and checks all of it. A fault is a *status.Error;
-// an error of r that carries a status keeps it. It holds the header and one row, and
-// reads one byte behind the container, to see that there is none.
+// Validate reads a container to its end and checks all of it. A fault is a
+// *outcome.Error; an error of r that carries an outcome keeps it. It holds the header and
+// one row, and reads one byte behind the container, to see that there is none.
 func Validate(r io.Reader, want *Expect) (*Report, error) {
 	row := 0
 	for i := range want.Manifest.Params {
@@ -79,7 +79,7 @@ func (v *validator) peek(n int, short bool) ([]byte, error) {
 		if short {
 			return b, nil
 		}
-		return nil, status.Errorf(status.Truncated, "ends after %d bytes, expected %d more", v.n+int64(len(b)), n-len(b))
+		return nil, outcome.Errorf(outcome.Truncated, "ends after %d bytes, expected %d more", v.n+int64(len(b)), n-len(b))
 	}
 	return nil, err
 }
@@ -101,7 +101,7 @@ func (v *validator) zeros() error {
 	}
 	for _, x := range b {
 		if x != 0 {
-			return status.Errorf(status.BadFormat, "padding before byte %d is not zero", alignUp(uint64(v.n)))
+			return outcome.Errorf(outcome.BadFormat, "padding before byte %d is not zero", alignUp(uint64(v.n)))
 		}
 	}
 	v.take(n)
@@ -118,7 +118,7 @@ func (v *validator) run() error {
 		return err
 	}
 	if most := v.want.Manifest.maxHeader(); int64(n) > most {
-		return status.Errorf(status.BadFormat, "header of %d bytes, expected at most %d", n, most)
+		return outcome.Errorf(outcome.BadFormat, "header of %d bytes, expected at most %d", n, most)
 	}
 	v.take(prefixLen)
 	if err := v.header(n); err != nil {
@@ -153,7 +153,7 @@ func (v *validator) header(n int) error {
 		v.take(len(b))
 	}
 	if err := Unmarshal(h.Bytes(), &v.rep.Header); err != nil {
-		return status.Errorf(status.BadFormat, "header: %v", err)
+		return outcome.Errorf(outcome.BadFormat, "header: %v", err)
 	}
 	return v.rep.Header.check(v.want)
 }
@@ -171,10 +171,10 @@ func (v *validator) param(h *ParamHeader, p *Param) error {
 		return err
 	}
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return status.Errorf(status.NonFinite, "%s: norm %v", p.Name, norm)
+		return outcome.Errorf(outcome.NonFinite, "%s: norm %v", p.Name, norm)
 	}
 	if limit := v.want.NormLimit; limit > 0 && norm > limit {
-		return status.Errorf(status.NormLimit, "%s: norm %v, expected at most %v", p.Name, norm, limit)
+		return outcome.Errorf(outcome.NormLimit, "%s: norm %v, expected at most %v", p.Name, norm, limit)
 	}
 	v.rep.Norms = append(v.rep.Norms, norm)
 	return v.zeros()
@@ -185,7 +185,7 @@ func (v *validator) indices(h *ParamHeader, p *Param) error {
 	left := int64(h.IndexLen)
 	for r := range p.Rows {
 		if p.Index == Rice && r%blockRows == 0 && int64(h.Blocks[r/blockRows]) != int64(h.IndexLen)-left {
-			return status.Errorf(status.BadShape, "%s: block at row %d begins at %d, expected %d", p.Name, r, h.Blocks[r/blockRows], int64(h.IndexLen)-left)
+			return outcome.Errorf(outcome.BadShape, "%s: block at row %d begins at %d, expected %d", p.Name, r, h.Blocks[r/blockRows], int64(h.IndexLen)-left)
 		}
 		most := int(min(int64(p.MaxIndexRow()), left))
 		b, err := v.peek(most, p.Index == Rice)
@@ -194,21 +194,21 @@ func (v *validator) indices(h *ParamHeader, p *Param) error {
 		}
 		n, s := decodeIndices(idx, p, b)
 		switch {
-		case s == status.OK:
+		case s == outcome.OK:
 			s = ascending(idx, uint32(p.TotalK))
 		// the row does not end where it must
-		case s == status.Truncated && len(b) == most:
-			s = status.BadShape
+		case s == outcome.Truncated && len(b) == most:
+			s = outcome.BadShape
 		}
-		if s != status.OK {
-			return status.Errorf(s, "%s: indices of row %d, %d coefficients of %d", p.Name, r, p.K, p.TotalK)
+		if s != outcome.OK {
+			return outcome.Errorf(s, "%s: indices of row %d, %d coefficients of %d", p.Name, r, p.K, p.TotalK)
 		}
 		v.ids.Write(b[:n])
 		v.take(n)
 		left -= int64(n)
 	}
 	if left != 0 {
-		return status.Errorf(status.BadShape, "%s: %d bytes behind the last row of indices", p.Name, left)
+		return outcome.Errorf(outcome.BadShape, "%s: %d bytes behind the last row of indices", p.Name, left)
 	}
 	return nil
 }
@@ -223,12 +223,12 @@ func (v *validator) values(h *ParamHeader, p *Param) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		var s status.Status
+		var s outcome.Outcome
 		if p.Value.lut() {
 			s = decodeCodes(codes, p.Value, b)
 			for _, c := range codes {
-				if int(c) >= p.Bins && s == status.OK {
-					s = status.CodeRange
+				if int(c) >= p.Bins && s == outcome.OK {
+					s = outcome.CodeRange
 				}
 				hist[c]++
 			}
@@ -238,8 +238,8 @@ func (v *validator) values(h *ParamHeader, p *Param) (float64, error) {
 				sq += float64(float64(x) * float64(x))
 			}
 		}
-		if s != status.OK {
-			return 0, status.Errorf(s, "%s: values of row %d", p.Name, r)
+		if s != outcome.OK {
+			return 0, outcome.Errorf(s, "%s: values of row %d", p.Name, r)
 		}
 		v.take(len(b))
 	}
@@ -248,7 +248,7 @@ func (v *validator) values(h *ParamHeader, p *Param) (float64, error) {
 	}
 	for b, n := range h.Hist {
 		if n != hist[b] {
-			return 0, status.Errorf(status.BadQuant, "%s: histogram says %d times code %d, found %d", p.Name, n, b, hist[b])
+			return 0, outcome.Errorf(outcome.BadQuant, "%s: histogram says %d times code %d, found %d", p.Name, n, b, hist[b])
 		}
 	}
 	for b, x := range h.Table() {
@@ -267,7 +267,7 @@ func (v *validator) digest(isSigned bool) error {
 			return err
 		}
 		if !bytes.Equal(b, want[:len(b)]) {
-			return status.Errorf(status.BadDigest, "leaf or root before byte %d, expected root %x", v.n+int64(len(b)), root[:8])
+			return outcome.Errorf(outcome.BadDigest, "leaf or root before byte %d, expected root %x", v.n+int64(len(b)), root[:8])
 		}
 		want = want[len(b):]
 		v.in.Discard(len(b))
@@ -280,7 +280,7 @@ func (v *validator) digest(isSigned bool) error {
 	if b, err := v.peek(1, true); err != nil {
 		return err
 	} else if len(b) > 0 {
-		return status.Errorf(status.BadFormat, "bytes behind the end at %d", v.n)
+		return outcome.Errorf(outcome.BadFormat, "bytes behind the end at %d", v.n)
 	}
 	return nil
 }
@@ -288,7 +288,7 @@ func (v *validator) digest(isSigned bool) error {
 func (v *validator) signature(isSigned bool, root Digest) error {
 	if !isSigned {
 		if v.want.Key != nil {
-			return status.Errorf(status.BadDigest, "not signed, expected a signature of peer %d", v.want.UID)
+			return outcome.Errorf(outcome.BadDigest, "not signed, expected a signature of peer %d", v.want.UID)
 		}
 		return nil
 	}
@@ -297,7 +297,7 @@ func (v *validator) signature(isSigned bool, root Digest) error {
 		return err
 	}
 	if v.want.Key != nil && !ed25519.Verify(v.want.Key, signed(root), b) {
-		return status.Errorf(status.BadDigest, "signature is not that of peer %d", v.want.UID)
+		return outcome.Errorf(outcome.BadDigest, "signature is not that of peer %d", v.want.UID)
 	}
 	v.in.Discard(signatureLen)
 	v.n += signatureLen
@@ -308,18 +308,18 @@ func (v *validator) signature(isSigned bool, root Digest) error {
 // it is checked.
 func Claim(b []byte) (window, uid uint64, err error) {
 	if len(b) < prefixLen {
-		return 0, 0, status.Errorf(status.Truncated, "%d bytes, expected at least %d", len(b), prefixLen)
+		return 0, 0, outcome.Errorf(outcome.Truncated, "%d bytes, expected at least %d", len(b), prefixLen)
 	}
 	n, _, err := parsePrefix(b)
 	if err != nil {
 		return 0, 0, err
 	}
 	if len(b) < prefixLen+n {
-		return 0, 0, status.Errorf(status.Truncated, "%d bytes, expected a header of %d", len(b), n)
+		return 0, 0, outcome.Errorf(outcome.Truncated, "%d bytes, expected a header of %d", len(b), n)
 	}
 	var h Header
 	if err := Unmarshal(b[prefixLen:prefixLen+n], &h); err != nil {
-		return 0, 0, status.Errorf(status.BadFormat, "header: %v", err)
+		return 0, 0, outcome.Errorf(outcome.BadFormat, "header: %v", err)
 	}
 	return h.Window, h.UID, nil
 }

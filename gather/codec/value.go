@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // appendCodes appends the codes of one row.
@@ -64,19 +64,19 @@ func appendFloats(b []byte, c ValueCodec, vals []float32) []byte {
 
 // decodeCodes fills codes from one row. It checks that the padding is zero, and not that
 // the codes are in the codebook.
-func decodeCodes(codes []uint8, c ValueCodec, src []byte) status.Status {
+func decodeCodes(codes []uint8, c ValueCodec, src []byte) outcome.Outcome {
 	switch c {
 	case U8LUT:
 		copy(codes, src)
-		return status.OK
+		return outcome.OK
 	case U4LUT:
 		for i := range codes {
 			codes[i] = src[i/2] >> (i % 2 * 4) & 15
 		}
 		if len(codes)%2 == 1 && src[len(src)-1]>>4 != 0 {
-			return status.BadShape
+			return outcome.BadShape
 		}
-		return status.OK
+		return outcome.OK
 	}
 	i := 0
 	for ; i+4 <= len(codes); i += 4 {
@@ -84,7 +84,7 @@ func decodeCodes(codes []uint8, c ValueCodec, src []byte) status.Status {
 		codes[i], codes[i+1], codes[i+2], codes[i+3] = x&3, x>>2&3, x>>4&3, x>>6
 	}
 	if i == len(codes) {
-		return status.OK
+		return outcome.OK
 	}
 	x := src[i/4]
 	for ; i < len(codes); i++ {
@@ -92,18 +92,18 @@ func decodeCodes(codes []uint8, c ValueCodec, src []byte) status.Status {
 		x >>= 2
 	}
 	if x != 0 {
-		return status.BadShape
+		return outcome.BadShape
 	}
-	return status.OK
+	return outcome.OK
 }
 
 // decodeFloats fills vals from one row of a codec without a codebook.
-func decodeFloats(vals []float32, c ValueCodec, src []byte) status.Status {
+func decodeFloats(vals []float32, c ValueCodec, src []byte) outcome.Outcome {
 	switch c {
 	case Sign1:
 		scale := element.Float16(binary.LittleEndian.Uint16(src)).Float32()
 		if scale < 0 {
-			return status.BadQuant
+			return outcome.BadQuant
 		}
 		for i := range vals {
 			vals[i] = scale
@@ -112,7 +112,7 @@ func decodeFloats(vals []float32, c ValueCodec, src []byte) status.Status {
 			}
 		}
 		if n := len(vals) % 8; n != 0 && src[len(src)-1]>>n != 0 {
-			return status.BadShape
+			return outcome.BadShape
 		}
 	case BF16:
 		for i := range vals {
@@ -125,10 +125,10 @@ func decodeFloats(vals []float32, c ValueCodec, src []byte) status.Status {
 	}
 	for _, v := range vals {
 		if !finite(v) {
-			return status.NonFinite
+			return outcome.NonFinite
 		}
 	}
-	return status.OK
+	return outcome.OK
 }
 
 // finite reports whether v is at most 3e38 in magnitude, so that sums of two are no

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -149,7 +149,7 @@ type hooked struct {
 
 func (h *hooked) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
 	if key == h.hidden {
-		return nil, status.Errorf(status.NotFound, "hidden")
+		return nil, outcome.Errorf(outcome.NotFound, "hidden")
 	}
 	return h.Store.Open(ctx, key, get)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ringside-go/ringside/gather"
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -99,7 +99,7 @@ func (p *Outer) plan(uids []uint64) *gather.Plan {
 func (p *Outer) published(ctx context.Context) (*artifact.Aggregate, error) {
 	a, err := artifact.Load(ctx, p.o.Store, p.window)
 	switch {
-	case status.Of(err) == status.NotFound:
+	case outcome.Of(err) == outcome.NotFound:
 		return nil, nil
 	case err != nil:
 		return nil, err

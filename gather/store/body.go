@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // body reads an object over as many requests as it takes: one for each part, and another
@@ -25,7 +25,7 @@ func (b *body) Read(p []byte) (int, error) {
 	for b.err == nil {
 		// a store that does not say sizes
 		if limit := b.w.o.MaxBytes; limit > 0 && b.pos > limit {
-			b.err = status.Errorf(status.TooLarge, "%s: more than %d bytes", b.w.key, limit)
+			b.err = outcome.Errorf(outcome.TooLarge, "%s: more than %d bytes", b.w.key, limit)
 			break
 		}
 		if b.o.Size >= 0 { // what is behind the end was not asked for
@@ -58,11 +58,11 @@ func (b *body) next(err error) error {
 		return netError(b.ctx, b.w.key, context.Cause(b.ctx))
 	}
 	whole := errors.Is(err, io.EOF) && b.part == b.w.o.Part
-	s := status.Network
+	s := outcome.Network
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		s = status.Truncated
+		s = outcome.Truncated
 	}
-	broken := status.Errorf(s, "%s: ended at byte %d of %d: %v", b.w.key, b.pos, size, err)
+	broken := outcome.Errorf(s, "%s: ended at byte %d of %d: %v", b.w.key, b.pos, size, err)
 	etag := b.o.ETag
 	if strings.HasPrefix(etag, "W/") { // a weak one matches nothing
 		etag = ""
@@ -82,11 +82,11 @@ func (b *body) next(err error) error {
 		if whole = false; errors.Is(err, errNoRange) {
 			return broken
 		}
-		if !status.Of(err).Retryable() || status.Of(err) == status.Changed {
+		if !outcome.Of(err).Retryable() || outcome.Of(err) == outcome.Changed {
 			return err
 		}
-		if broken.Status = status.Of(err); broken.Status == status.NotFound {
-			broken.Status = status.Changed // it was there
+		if broken.Outcome = outcome.Of(err); broken.Outcome == outcome.NotFound {
+			broken.Outcome = outcome.Changed // it was there
 			return broken
 		}
 	}
@@ -99,7 +99,7 @@ func (b *body) replace(o *Object) error {
 	was := b.o
 	b.o, b.part = o, 0
 	if o.ETag != was.ETag || !o.LastModified.Equal(was.LastModified) || o.Size >= 0 && o.Size != was.Size {
-		return status.Errorf(status.Changed, "%s: ETag %.80q of %d bytes from byte %d on, was %.80q of %d", b.w.key, o.ETag, o.Size, b.pos, was.ETag, was.Size)
+		return outcome.Errorf(outcome.Changed, "%s: ETag %.80q of %d bytes from byte %d on, was %.80q of %d", b.w.key, o.ETag, o.Size, b.pos, was.ETag, was.Size)
 	}
 	o.Size = was.Size
 	return nil

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // File is a folder whose files are the objects. Keys cannot lead out of it, and no key
@@ -37,25 +37,25 @@ func NewFile(dir string) (*File, error) {
 	return &File{root}, nil
 }
 
-// fileError gives a system's error the status that it means.
+// fileError gives a system's error the outcome that it means.
 func fileError(key string, err error) error {
-	s := status.Network
+	s := outcome.Network
 	var p *fs.PathError
 	if errors.As(err, &p) { // it names the key again
 		err = p.Err
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
-		s = status.NotFound
+		s = outcome.NotFound
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ELOOP):
-		s = status.Forbidden
+		s = outcome.Forbidden
 	}
-	return status.Errorf(s, "%s: %v", key, err)
+	return outcome.Errorf(s, "%s: %v", key, err)
 }
 
 func checkKey(key string) error {
 	if !fs.ValidPath(key) || strings.HasPrefix(key, ".") || strings.Contains(key, "/.") {
-		return status.Errorf(status.BadFormat, "key %q: expected a relative path of names without dots at their front", key)
+		return outcome.Errorf(outcome.BadFormat, "key %q: expected a relative path of names without dots at their front", key)
 	}
 	return nil
 }
@@ -90,14 +90,14 @@ func fileObject(f *os.File, seen fs.FileInfo, key string, get Get) (*Object, err
 		return nil, fileError(key, err)
 	}
 	if !info.Mode().IsRegular() || !os.SameFile(seen, info) {
-		return nil, status.Errorf(status.NotFound, "%s is no regular file", key)
+		return nil, outcome.Errorf(outcome.NotFound, "%s is no regular file", key)
 	}
 	o := &Object{Size: info.Size(), LastModified: info.ModTime(), ETag: fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		o.ETag += "-" + strconv.FormatUint(st.Ino, 10)
 	}
 	if get.IfMatch != "" && get.IfMatch != o.ETag {
-		return nil, status.Errorf(status.Changed, "%s: ETag %s, expected %s", key, o.ETag, get.IfMatch)
+		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", key, o.ETag, get.IfMatch)
 	}
 	n := max(o.Size-get.Off, 0)
 	if get.Len > 0 {
@@ -223,7 +223,7 @@ func (s *File) CreateUpload(_ context.Context, key string, _ *PutOptions) (strin
 
 func partName(id string, n int) (string, error) {
 	if strings.Contains(id, "/") || id == "" || id[0] == '.' {
-		return "", status.Errorf(status.BadFormat, "upload %q: expected an id of CreateUpload", id)
+		return "", outcome.Errorf(outcome.BadFormat, "upload %q: expected an id of CreateUpload", id)
 	}
 	return path.Join(uploadDir, id, strconv.Itoa(n)), nil
 }

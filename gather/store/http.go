@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // HTTP is a folder of a web server. It lists nothing; Put needs a server that takes PUT.
@@ -60,25 +60,25 @@ func (s *HTTP) request(ctx context.Context, method, key string, body io.Reader) 
 	return http.NewRequestWithContext(ctx, method, s.base.JoinPath(key).String(), body)
 }
 
-// netError gives an error of a request its status. A URL may hold a password: it is left
+// netError gives an error of a request its outcome. A URL may hold a password: it is left
 // out.
 func netError(ctx context.Context, key string, err error) error {
-	s := status.Network
+	s := outcome.Network
 	if ctx.Err() != nil {
-		s = status.Of(context.Cause(ctx))
+		s = outcome.Of(context.Cause(ctx))
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return status.Errorf(s, "%s: %v", key, err)
+	return outcome.Errorf(s, "%s: %v", key, err)
 }
 
 // Open implements Store.
 func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	q, err := s.request(ctx, http.MethodGet, key, nil)
 	if err != nil {
-		return nil, status.Errorf(status.BadFormat, "%s: %v", key, err)
+		return nil, outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
 	}
 	q.Header.Set("Accept-Encoding", "identity")
 	ranged := get.Off > 0 || get.Len > 0
@@ -105,7 +105,7 @@ func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	a.Body.Close()
 	if a.StatusCode == http.StatusOK || a.StatusCode == http.StatusPartialContent {
-		return nil, status.Errorf(status.Network, "%s: HTTP status %d, Content-Range %.80q: %v from %d on", key, a.StatusCode, a.Header.Get("Content-Range"), errNoRange, get.Off)
+		return nil, outcome.Errorf(outcome.Network, "%s: HTTP status %d, Content-Range %.80q: %v from %d on", key, a.StatusCode, a.Header.Get("Content-Range"), errNoRange, get.Off)
 	}
 	return nil, fromHTTP(a.StatusCode, key, a.Header.Get("Retry-After"))
 }
@@ -134,7 +134,7 @@ func totalOf(header string) int64 {
 func (s *HTTP) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
 	q, err := s.request(ctx, http.MethodPut, key, r)
 	if err != nil {
-		return status.Errorf(status.BadFormat, "%s: %v", key, err)
+		return outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
 	}
 	q.ContentLength = size
 	if o != nil && o.Exclusive {
@@ -147,9 +147,9 @@ func (s *HTTP) Put(ctx context.Context, key string, r io.Reader, size int64, o *
 func (s *HTTP) Delete(ctx context.Context, key string) error {
 	q, err := s.request(ctx, http.MethodDelete, key, nil)
 	if err != nil {
-		return status.Errorf(status.BadFormat, "%s: %v", key, err)
+		return outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
 	}
-	if err := s.do(ctx, q, key); status.Of(err) != status.NotFound {
+	if err := s.do(ctx, q, key); outcome.Of(err) != outcome.NotFound {
 		return err
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 )
 
@@ -30,7 +30,7 @@ func serve(t *testing.T, h func(w http.ResponseWriter, r *http.Request, n int)) 
 }
 
 // TestLyingServers: whatever a server answers, the object is one object, of the size that
-// was announced, within the limits; or it has a status.
+// was announced, within the limits; or it has an outcome.
 func TestLyingServers(t *testing.T) {
 	whole := strings.Repeat("0123456789", 100)
 	const etag, weak = `"a"`, `W/"a"`
@@ -62,7 +62,7 @@ func TestLyingServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        store.FetchOptions
 		h        func(w http.ResponseWriter, r *http.Request, n int)
-		want     status.Status
+		want     outcome.Outcome
 		attempts int
 	}{
 		"another object from the second part on, twice": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
@@ -71,25 +71,25 @@ func TestLyingServers(t *testing.T) {
 			} else {
 				part(w, 600, 1000, 1000, `"b"`, whole[600:])
 			}
-		}, status.Changed, 4},
+		}, outcome.Changed, 4},
 		"another size from the second part on, twice": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
 			if n%2 == 1 {
 				part(w, 0, 600, 1000, etag, whole[:600])
 			} else {
 				part(w, 600, 900, 900, etag, whole[600:900])
 			}
-		}, status.Changed, 4},
+		}, outcome.Changed, 4},
 		"another range than it was asked for": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
 			part(w, 5, 605, 1000, etag, whole[5:605])
-		}, status.Network, 4},
+		}, outcome.Network, 4},
 		"more than it announced": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
 			part(w, 0, 1000, 1000, etag, whole+strings.Repeat("x", 1<<20))
-		}, status.OK, 1},
+		}, outcome.OK, 1},
 		"no end": {bounded, func(w http.ResponseWriter, r *http.Request, n int) {
 			for r.Context().Err() == nil {
 				io.WriteString(w, whole)
 			}
-		}, status.TooLarge, 1},
+		}, outcome.TooLarge, 1},
 		"a weak ETag and a conn that breaks": {bounded, func(w http.ResponseWriter, r *http.Request, n int) {
 			if n == 1 {
 				cut(w, weak)
@@ -101,36 +101,36 @@ func TestLyingServers(t *testing.T) {
 			var from, to int
 			fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to)
 			part(w, from, to+1, 1000, weak, whole[from:to+1])
-		}, status.OK, 3},
+		}, outcome.OK, 3},
 		"no ranges and a conn that breaks": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
 			if n == 1 {
 				cut(w, etag)
 			}
 			all(w)
-		}, status.OK, 3},
-		"no time of the last change": {window, func(w http.ResponseWriter, _ *http.Request, n int) { io.WriteString(w, whole) }, status.TooLate, 1},
+		}, outcome.OK, 3},
+		"no time of the last change": {window, func(w http.ResponseWriter, _ *http.Request, n int) { io.WriteString(w, whole) }, outcome.TooLate, 1},
 		"a redirect to another host": {bounded, func(w http.ResponseWriter, r *http.Request, n int) {
 			if r.URL.Path != "/k" {
 				t.Error("another host was asked")
 			}
 			http.Redirect(w, r, "http://localhost"+r.Host[strings.LastIndex(r.Host, ":"):]+"/secrets", http.StatusFound)
-		}, status.BadFormat, 1},
-		"a redirect to itself": {bounded, func(w http.ResponseWriter, r *http.Request, n int) { http.Redirect(w, r, "/k", http.StatusFound) }, status.BadFormat, 1},
+		}, outcome.BadFormat, 1},
+		"a redirect to itself": {bounded, func(w http.ResponseWriter, r *http.Request, n int) { http.Redirect(w, r, "/k", http.StatusFound) }, outcome.BadFormat, 1},
 		"a redirect to another key": {bounded, func(w http.ResponseWriter, r *http.Request, n int) {
 			if r.URL.Path == "/k" {
 				http.Redirect(w, r, "/other", http.StatusFound)
 			} else {
 				all(w)
 			}
-		}, status.OK, 1},
+		}, outcome.OK, 1},
 		"a time to come again that is after the deadline": {bounded, func(w http.ResponseWriter, _ *http.Request, n int) {
 			w.Header().Set("Retry-After", "4000000000")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, status.Network, 1},
+		}, outcome.Network, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, got, err := fetchAll(t, c.o, serve(t, c.h), "k")
-			if status.Of(err) != c.want || got.Attempts != c.attempts || err == nil && b != whole {
+			if outcome.Of(err) != c.want || got.Attempts != c.attempts || err == nil && b != whole {
 				t.Errorf("%d bytes in %d attempts, %v; expected %v in %d", len(b), got.Attempts, err, c.want, c.attempts)
 			}
 		})

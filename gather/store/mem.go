@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // Mem is a store in memory. The zero value is empty and ready.
@@ -65,14 +65,14 @@ func (m *Mem) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	m.gets[key]++
 	if err := ctx.Err(); err != nil {
-		return nil, status.Errorf(status.Of(err), "%s: %v", key, err)
+		return nil, outcome.Errorf(outcome.Of(err), "%s: %v", key, err)
 	}
 	o, ok := m.objects[key]
 	if !ok {
-		return nil, status.Errorf(status.NotFound, "%s", key)
+		return nil, outcome.Errorf(outcome.NotFound, "%s", key)
 	}
 	if get.IfMatch != "" && get.IfMatch != o.etag {
-		return nil, status.Errorf(status.Changed, "%s: ETag %s, expected %s", key, o.etag, get.IfMatch)
+		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", key, o.etag, get.IfMatch)
 	}
 	b := o.data[min(get.Off, int64(len(o.data))):]
 	if get.Len > 0 {
@@ -158,7 +158,7 @@ func (m *Mem) UploadPart(_ context.Context, key, id string, n int, r io.Reader, 
 	defer m.mu.Unlock()
 	parts, ok := m.uploads[id]
 	if !ok {
-		return "", status.Errorf(status.NotFound, "upload %s of %s", id, key)
+		return "", outcome.Errorf(outcome.NotFound, "upload %s of %s", id, key)
 	}
 	parts[n] = b
 	return fmt.Sprint("p", n), nil
@@ -170,7 +170,7 @@ func (m *Mem) CompleteUpload(_ context.Context, key, id string, etags []string, 
 	defer m.mu.Unlock()
 	parts, ok := m.uploads[id]
 	if !ok || len(parts) != len(etags) {
-		return status.Errorf(status.NotFound, "upload %s of %s with %d parts", id, key, len(etags))
+		return outcome.Errorf(outcome.NotFound, "upload %s of %s with %d parts", id, key, len(etags))
 	}
 	var all []byte
 	for n := range etags {

@@ -11,7 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // S3Options says how to reach a bucket. Nothing prints AccessKey or SecretKey.
@@ -62,7 +62,7 @@ func NewS3(bucket, prefix string, o *S3Options) (*S3, error) {
 	return &S3{core, bucket, prefix}, nil
 }
 
-// s3Error gives an answer of the server the status that it means.
+// s3Error gives an answer of the server the outcome that it means.
 func s3Error(ctx context.Context, key string, err error) error {
 	if err == nil {
 		return nil
@@ -72,7 +72,7 @@ func s3Error(ctx context.Context, key string, err error) error {
 		return netError(ctx, key, err)
 	}
 	e := fromHTTP(r.StatusCode, key, "")
-	var s *status.Error
+	var s *outcome.Error
 	if errors.As(e, &s) {
 		s.Detail += ": " + r.Code
 	}
@@ -87,7 +87,7 @@ func (s *S3) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	if get.IfMatch != "" {
 		if err := o.SetMatchETag(get.IfMatch); err != nil {
-			return nil, status.Errorf(status.BadFormat, "%s: ETag %q: %v", key, get.IfMatch, err)
+			return nil, outcome.Errorf(outcome.BadFormat, "%s: ETag %q: %v", key, get.IfMatch, err)
 		}
 	}
 	body, info, header, err := s.core.GetObject(ctx, s.bucket, s.prefix+key, o)
@@ -114,7 +114,7 @@ func (o *PutOptions) s3() minio.PutObjectOptions {
 
 // exists makes ErrExists of a refused condition.
 func exists(err error, key string, o *PutOptions) error {
-	if o != nil && o.Exclusive && status.Of(err) == status.Changed {
+	if o != nil && o.Exclusive && outcome.Of(err) == outcome.Changed {
 		return fmt.Errorf("%w: %s", ErrExists, key)
 	}
 	return err

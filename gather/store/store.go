@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // ErrUnsupported is returned by a store that cannot do what it was asked for.
@@ -20,7 +20,7 @@ var ErrUnsupported = errors.New("store: not supported")
 var ErrExists = errors.New("store: the object exists")
 
 // Store is a place with objects. Methods may be called concurrently. Their errors are
-// *status.Error: NOT_FOUND, FORBIDDEN, CHANGED, NETWORK, TIMEOUT, CANCELLED, BAD_FORMAT
+// *outcome.Error: NOT_FOUND, FORBIDDEN, CHANGED, NETWORK, TIMEOUT, CANCELLED, BAD_FORMAT
 // for a name that cannot be; or wrap ErrUnsupported or ErrExists.
 type Store interface {
 	// Open asks for an object or a part of it by one request.
@@ -80,7 +80,7 @@ type Entry struct {
 
 // retryAfter is an error that says when to come again.
 type retryAfter struct {
-	cause *status.Error
+	cause *outcome.Error
 	after time.Duration
 }
 
@@ -89,21 +89,21 @@ func (e *retryAfter) Unwrap() error { return e.cause }
 
 // fromHTTP makes an error of an HTTP status.
 func fromHTTP(code int, key, header string) error {
-	e := status.Errorf(status.Network, "%s: HTTP status %d %s", key, code, http.StatusText(code))
+	e := outcome.Errorf(outcome.Network, "%s: HTTP status %d %s", key, code, http.StatusText(code))
 	switch code {
 	case http.StatusNotFound, http.StatusGone:
-		e.Status = status.NotFound
+		e.Outcome = outcome.NotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		e.Status = status.Forbidden
+		e.Outcome = outcome.Forbidden
 	case http.StatusPreconditionFailed:
-		e.Status = status.Changed
+		e.Outcome = outcome.Changed
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if after, ok := parseRetryAfter(header); ok {
 			return &retryAfter{e, after}
 		}
 	default:
 		if code < 500 && code != http.StatusRequestTimeout {
-			e.Status = status.BadFormat // a request that the server will never take
+			e.Outcome = outcome.BadFormat // a request that the server will never take
 		}
 	}
 	return e

@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/gather/store/storetest"
 )
@@ -163,7 +163,7 @@ func TestT24Stall(t *testing.T) {
 		return err
 	})
 	took := time.Since(begin)
-	if status.Of(err) != status.Timeout || took < 300*time.Millisecond {
+	if outcome.Of(err) != outcome.Timeout || took < 300*time.Millisecond {
 		t.Errorf("%v after %v, expected TIMEOUT at 300 ms", err, took)
 	}
 	t.Logf("TIMEOUT after %v", took)
@@ -220,17 +220,17 @@ func TestStallerGivesPlace(t *testing.T) {
 	}
 	<-s.opened // again
 	stop()
-	if err := <-ended; status.Of(err) != status.Cancelled {
+	if err := <-ended; outcome.Of(err) != outcome.Cancelled {
 		t.Errorf("%v, expected CANCELLED", err)
 	}
 }
 
 // TestTerminal: what another attempt cannot change is not tried again.
 func TestTerminal(t *testing.T) {
-	for code, want := range map[int]status.Status{403: status.Forbidden, 401: status.Forbidden, 400: status.BadFormat} {
+	for code, want := range map[int]outcome.Outcome{403: outcome.Forbidden, 401: outcome.Forbidden, 400: outcome.BadFormat} {
 		s := storetest.NewServer(t)
 		s.Fault = func(string, int) storetest.Fault { return storetest.Fault{Code: code} }
-		if _, got, err := fetchAll(t, fast, httpStore(t, s), "k"); status.Of(err) != want || got.Attempts != 1 {
+		if _, got, err := fetchAll(t, fast, httpStore(t, s), "k"); outcome.Of(err) != want || got.Attempts != 1 {
 			t.Errorf("%d: %v after %d attempts, expected %v after 1", code, err, got.Attempts, want)
 		}
 	}
@@ -239,9 +239,9 @@ func TestTerminal(t *testing.T) {
 	n := 0
 	_, err := store.NewFetcher(fast).Fetch(t.Context(), s, "k", func(io.Reader) error {
 		n++
-		return status.Errorf(status.Truncated, "the container is short")
+		return outcome.Errorf(outcome.Truncated, "the container is short")
 	})
-	if status.Of(err) != status.Truncated || n != 1 {
+	if outcome.Of(err) != outcome.Truncated || n != 1 {
 		t.Errorf("a container that is short was read %d times: %v", n, err)
 	}
 }
@@ -255,17 +255,17 @@ func TestT17Window(t *testing.T) {
 		put(t, s, "k", "data")
 		for _, c := range []struct {
 			at   time.Time
-			want status.Status
+			want outcome.Outcome
 		}{
-			{o.TMin.Add(-time.Second), status.TooEarly},
-			{o.TMin, status.OK},
-			{o.TMin.Add(999 * time.Millisecond), status.OK},
-			{o.TMax, status.OK},
-			{o.TMax.Add(999 * time.Millisecond), status.OK}, // the same second
-			{o.TMax.Add(time.Second), status.TooLate},
+			{o.TMin.Add(-time.Second), outcome.TooEarly},
+			{o.TMin, outcome.OK},
+			{o.TMin.Add(999 * time.Millisecond), outcome.OK},
+			{o.TMax, outcome.OK},
+			{o.TMax.Add(999 * time.Millisecond), outcome.OK}, // the same second
+			{o.TMax.Add(time.Second), outcome.TooLate},
 		} {
 			date(c.at)
-			if _, _, err := fetchAll(t, o, s, "k"); status.Of(err) != c.want {
+			if _, _, err := fetchAll(t, o, s, "k"); outcome.Of(err) != c.want {
 				t.Errorf("%v: %v, expected %v", c.at, err, c.want)
 			}
 		}
@@ -311,7 +311,7 @@ func TestT17Changed(t *testing.T) {
 	s.Fault = func(_ string, n int) storetest.Fault {
 		return storetest.Fault{Cut: 8000, Then: func() { s.Mem.Put(context.Background(), "k", strings.NewReader(fresh), int64(len(fresh)), nil) }}
 	}
-	if _, _, err := fetchAll(t, fast, httpStore(t, s), "k"); status.Of(err) != status.Changed {
+	if _, _, err := fetchAll(t, fast, httpStore(t, s), "k"); outcome.Of(err) != outcome.Changed {
 		t.Errorf("replaced again and again: %v, expected CHANGED", err)
 	}
 }
@@ -330,7 +330,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	o.MaxBytes = int64(len(data)) - 1
-	if _, got, err := fetchAll(t, o, httpStore(t, s), "k"); status.Of(err) != status.TooLarge || got.Wire != 0 {
+	if _, got, err := fetchAll(t, o, httpStore(t, s), "k"); outcome.Of(err) != outcome.TooLarge || got.Wire != 0 {
 		t.Errorf("%v with %d bytes read, expected TOO_LARGE with none", err, got.Wire)
 	}
 }
@@ -340,7 +340,7 @@ func TestLateTry(t *testing.T) {
 	s := storetest.NewServer(t)
 	o := fast
 	o.TMax = time.Now().Add(-time.Minute)
-	if _, got, err := fetchAll(t, o, httpStore(t, s), "k"); status.Of(err) != status.NotFound || got.Attempts != 1 {
+	if _, got, err := fetchAll(t, o, httpStore(t, s), "k"); outcome.Of(err) != outcome.NotFound || got.Attempts != 1 {
 		t.Errorf("%v after %d attempts, expected NOT_FOUND after 1", err, got.Attempts)
 	}
 }
@@ -397,11 +397,11 @@ func TestT23S3Credentials(t *testing.T) {
 		t.Errorf("reading: %q in %d attempts, %v", b, got.Attempts, err)
 	}
 	errPut := reader.Put(t.Context(), "k2", bytes.NewReader(nil), 0, nil)
-	if status.Of(errPut) != status.Forbidden {
+	if outcome.Of(errPut) != outcome.Forbidden {
 		t.Errorf("writing: %v, expected FORBIDDEN", errPut)
 	}
 	_, got, errSecret := fetchAll(t, fast, g.Store(t, "peer1", "reader1", "wrongsecret99"), "k")
-	if status.Of(errSecret) != status.Forbidden || got.Attempts != 1 {
+	if outcome.Of(errSecret) != outcome.Forbidden || got.Attempts != 1 {
 		t.Errorf("a wrong secret: %v after %d attempts, expected FORBIDDEN after 1", errSecret, got.Attempts)
 	}
 	for _, err := range []error{errPut, errSecret} {

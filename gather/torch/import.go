@@ -35,7 +35,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 // maxPickle bounds the bytes of data.pkl: it holds a few hundred for each parameter.
@@ -43,7 +43,7 @@ const maxPickle = 16 << 20
 
 // Import makes a payload of an update of size bytes, for the peer uid, with the manifest
 // m of codec.KnownConfig. It signs if there is a key. A fault of the file is a
-// *status.Error.
+// *outcome.Error.
 func Import(r io.ReaderAt, size int64, m *codec.Manifest, window, uid uint64, key ed25519.PrivateKey) (*codec.Payload, error) {
 	a, err := open(r, size)
 	if err != nil {
@@ -51,11 +51,11 @@ func Import(r io.ReaderAt, size int64, m *codec.Manifest, window, uid uint64, ke
 	}
 	root, _ := a.root.(*dict)
 	if root == nil {
-		return nil, status.Errorf(status.BadFormat, "the file holds %T, expected a dict", a.root)
+		return nil, outcome.Errorf(outcome.BadFormat, "the file holds %T, expected a dict", a.root)
 	}
 	state, _ := root.items["state_dict"].(*dict)
 	if state == nil {
-		return nil, status.Errorf(status.BadFormat, "there is no dict state_dict")
+		return nil, outcome.Errorf(outcome.BadFormat, "there is no dict state_dict")
 	}
 	if err := sameWindow(state, root, window); err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ type archive struct {
 func open(r io.ReaderAt, size int64) (*archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, status.Errorf(status.BadFormat, "zip: %v", err)
+		return nil, outcome.Errorf(outcome.BadFormat, "zip: %v", err)
 	}
 	a := &archive{map[string]*zip.File{}, size, nil}
 	for _, f := range z.File {
 		_, name, ok := strings.Cut(f.Name, "/")
 		if !ok || f.Method != zip.Store || f.UncompressedSize64 > uint64(size) {
-			return nil, status.Errorf(status.BadFormat, "entry %.80q, method %d, %d bytes: expected stored entries in a folder", f.Name, f.Method, f.UncompressedSize64)
+			return nil, outcome.Errorf(outcome.BadFormat, "entry %.80q, method %d, %d bytes: expected stored entries in a folder", f.Name, f.Method, f.UncompressedSize64)
 		}
 		a.files[name] = f
 	}
@@ -99,10 +99,10 @@ func open(r io.ReaderAt, size int64) (*archive, error) {
 		return nil, err
 	}
 	if order, ok := a.files["byteorder"]; ok && order.UncompressedSize64 != uint64(len("little")) {
-		return nil, status.Errorf(status.BadFormat, "the file is not little-endian")
+		return nil, outcome.Errorf(outcome.BadFormat, "the file is not little-endian")
 	}
 	if a.root, err = unpickle(b); err != nil {
-		return nil, status.Errorf(status.BadFormat, "%v", err)
+		return nil, outcome.Errorf(outcome.BadFormat, "%v", err)
 	}
 	return a, nil
 }
@@ -112,33 +112,33 @@ func open(r io.ReaderAt, size int64) (*archive, error) {
 func (a *archive) read(name string, off, n int64) ([]byte, error) {
 	f := a.files[name]
 	if f == nil {
-		return nil, status.Errorf(status.BadFormat, "the archive has no %.80q", name)
+		return nil, outcome.Errorf(outcome.BadFormat, "the archive has no %.80q", name)
 	}
 	have := int64(f.UncompressedSize64)
 	if n < 0 {
 		n = have
 		if n > maxPickle {
-			return nil, status.Errorf(status.BadFormat, "%s has %d bytes, expected at most %d", name, n, maxPickle)
+			return nil, outcome.Errorf(outcome.BadFormat, "%s has %d bytes, expected at most %d", name, n, maxPickle)
 		}
 	}
 	if n > have || off > have-n {
-		return nil, status.Errorf(status.Truncated, "%.80q has %d bytes, expected %d from %d on", name, have, n, off)
+		return nil, outcome.Errorf(outcome.Truncated, "%.80q has %d bytes, expected %d from %d on", name, have, n, off)
 	}
 	in, err := f.Open()
 	if err != nil {
-		return nil, status.Errorf(status.BadFormat, "%.80q: %v", name, err)
+		return nil, outcome.Errorf(outcome.BadFormat, "%.80q: %v", name, err)
 	}
 	defer in.Close()
 	if _, err := io.CopyN(io.Discard, in, off); err != nil {
-		return nil, status.Errorf(status.Truncated, "%.80q: %v", name, err)
+		return nil, outcome.Errorf(outcome.Truncated, "%.80q: %v", name, err)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(in, b); err != nil {
-		return nil, status.Errorf(status.Truncated, "%.80q: %v", name, err)
+		return nil, outcome.Errorf(outcome.Truncated, "%.80q: %v", name, err)
 	}
 	// the checksum is compared at the end
 	if _, err := io.Copy(io.Discard, in); errors.Is(err, zip.ErrChecksum) {
-		return nil, status.Errorf(status.BadDigest, "%.80q: %v", name, err)
+		return nil, outcome.Errorf(outcome.BadDigest, "%.80q: %v", name, err)
 	}
 	return b, nil
 }
@@ -152,7 +152,7 @@ func sameWindow(state, root *dict, want uint64) error {
 		}
 		got, ok := meta.items["window"]
 		if n, number := got.(int64); ok && (!number || n < 0 || uint64(n) != want) {
-			return status.Errorf(status.WindowMismatch, "window %d of type %T, expected %d", n, got, want)
+			return outcome.Errorf(outcome.WindowMismatch, "window %d of type %T, expected %d", n, got, want)
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func known(state *dict, m *codec.Manifest) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.items)) {
 		if !all[name] {
-			return status.Errorf(status.UnknownParam, "field %.80q is of no parameter", name)
+			return outcome.Errorf(outcome.UnknownParam, "field %.80q is of no parameter", name)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func known(state *dict, m *codec.Manifest) error {
 func (a *archive) param(state *dict, p *codec.Param) (*codec.Coded, error) {
 	for _, f := range fields {
 		if _, ok := state.items[p.Name+f]; !ok {
-			return nil, status.Errorf(status.MissingParam, "field %q is missing", p.Name+f)
+			return nil, outcome.Errorf(outcome.MissingParam, "field %q is missing", p.Name+f)
 		}
 	}
 	n := int64(p.Rows) * int64(p.K)
@@ -194,7 +194,7 @@ func (a *archive) param(state *dict, p *codec.Param) (*codec.Coded, error) {
 		return nil, inField(p.Name+"vals", err)
 	}
 	if n%2 != 0 {
-		return nil, status.Errorf(status.BadShape, "%s: %d values, expected an even number", p.Name, n)
+		return nil, outcome.Errorf(outcome.BadShape, "%s: %d values, expected an even number", p.Name, n)
 	}
 	c.Indices = make([]uint32, 0, n)
 	for b := range slices.Chunk(packed, 3) {
@@ -220,7 +220,7 @@ func (a *archive) quant(c *codec.Coded, v any, p *codec.Param) error {
 		q = v.items
 	}
 	if len(q) != 5 {
-		return status.Errorf(status.BadQuant, "%T of %d, expected shift, scale, offset, lookup and dtype", v, len(q))
+		return outcome.Errorf(outcome.BadQuant, "%T of %d, expected shift, scale, offset, lookup and dtype", v, len(q))
 	}
 	var err error
 	if c.Shift, err = a.number(q[0]); err != nil {
@@ -231,7 +231,7 @@ func (a *archive) quant(c *codec.Coded, v any, p *codec.Param) error {
 	}
 	b, err := a.content(q[3], "Float", int64(p.Bins))
 	if err != nil {
-		return status.Errorf(status.BadQuant, "lookup: %v", err)
+		return outcome.Errorf(outcome.BadQuant, "lookup: %v", err)
 	}
 	c.Lookup = floats(b)
 	return nil
@@ -247,7 +247,7 @@ func (a *archive) number(v any) (float32, error) {
 	}
 	b, err := a.content(v, "Float", 1)
 	if err != nil {
-		return 0, status.Errorf(status.BadQuant, "expected a number: %v", err)
+		return 0, outcome.Errorf(outcome.BadQuant, "expected a number: %v", err)
 	}
 	return floats(b)[0], nil
 }
@@ -264,10 +264,10 @@ func floats(b []byte) []float32 {
 func (a *archive) content(v any, kind string, n int64) ([]byte, error) {
 	t, ok := v.(*tensor)
 	if !ok {
-		return nil, status.Errorf(status.BadShape, "%T, expected a tensor", v)
+		return nil, outcome.Errorf(outcome.BadShape, "%T, expected a tensor", v)
 	}
 	if t.kind != kind || t.elements() != n {
-		return nil, status.Errorf(status.BadShape, "%s %v, expected %d of %s", t.kind, t.shape, n, kind)
+		return nil, outcome.Errorf(outcome.BadShape, "%s %v, expected %d of %s", t.kind, t.shape, n, kind)
 	}
 	wide := storages[kind]
 	return a.read(path.Join("data", t.key), t.offset*wide, n*wide)

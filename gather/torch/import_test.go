@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/gather/codec"
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 )
 
 const (
@@ -157,7 +157,7 @@ func imports(t *testing.T, b []byte) {
 	}
 }
 
-// TestRefused: files that are not that update have the status that says why.
+// TestRefused: files that are not that update have the outcome that says why.
 func TestRefused(t *testing.T) {
 	m, b := manifest(t), fixture(t)
 	pkl := func(old, new string) func(string, []byte) []byte {
@@ -182,39 +182,39 @@ func TestRefused(t *testing.T) {
 	infinity := func(c []byte) []byte { copy(c, "\x00\x00\x80\x7f"); return c }
 	for name, c := range map[string]struct {
 		edit func(string, []byte) []byte
-		want status.Status
+		want outcome.Outcome
 	}{
-		"no pickle":        {entry("data.pkl", func([]byte) []byte { return nil }), status.BadFormat},
-		"a call":           {pkl("_rebuild_tensor_v2", "_rebuild_tensor_v9"), status.BadFormat},
-		"os.system":        {pkl("ctorch._utils\n_rebuild_tensor_v2\n", "cos\nsystem\n"), status.BadFormat},
-		"opcode":           {pkl("\x80\x02", "\x80\x02b"), status.BadFormat},
-		"protocol":         {pkl("\x80\x02", "\x80\x04"), status.BadFormat},
-		"cut pickle":       {entry("data.pkl", func(c []byte) []byte { return c[:len(c)/2] }), status.BadFormat},
-		"no state":         {pkl("state_dict", "state_dicu"), status.BadFormat},
-		"window":           {pkl("windowq", "windowr"), status.BadFormat},
-		"other window":     {pkl("K\x07", "K\x08"), status.WindowMismatch},
-		"stray field":      {pkl("biasvals", "zzzzvals"), status.UnknownParam},
-		"twice":            {pkl("biasvals", "biasidxs"), status.BadFormat},
-		"type":             {pkl("ByteStorage", "CharStorage"), status.BadShape},
-		"missing storage":  {entry("data/0", func([]byte) []byte { return nil }), status.BadFormat},
-		"short storage":    {entry("data/0", func(c []byte) []byte { return c[:len(c)-1] }), status.Truncated},
-		"big-endian":       {entry("byteorder", func([]byte) []byte { return []byte("big") }), status.BadFormat},
-		"index twice":      {entry("data/0", func(c []byte) []byte { copy(c[3:6], c[:3]); return c }), status.IndexDup},
-		"index of the row": {entry("data/5", func(c []byte) []byte { c[0], c[1] = 64, c[1]&0xf0; return c }), status.IndexRange},
-		"shift":            {entry("data/2", infinity), status.BadQuant},
-		"scale":            {entry("data/3", func(c []byte) []byte { return make([]byte, len(c)) }), status.BadQuant},
-		"lookup":           {entry("data/4", infinity), status.BadQuant},
+		"no pickle":        {entry("data.pkl", func([]byte) []byte { return nil }), outcome.BadFormat},
+		"a call":           {pkl("_rebuild_tensor_v2", "_rebuild_tensor_v9"), outcome.BadFormat},
+		"os.system":        {pkl("ctorch._utils\n_rebuild_tensor_v2\n", "cos\nsystem\n"), outcome.BadFormat},
+		"opcode":           {pkl("\x80\x02", "\x80\x02b"), outcome.BadFormat},
+		"protocol":         {pkl("\x80\x02", "\x80\x04"), outcome.BadFormat},
+		"cut pickle":       {entry("data.pkl", func(c []byte) []byte { return c[:len(c)/2] }), outcome.BadFormat},
+		"no state":         {pkl("state_dict", "state_dicu"), outcome.BadFormat},
+		"window":           {pkl("windowq", "windowr"), outcome.BadFormat},
+		"other window":     {pkl("K\x07", "K\x08"), outcome.WindowMismatch},
+		"stray field":      {pkl("biasvals", "zzzzvals"), outcome.UnknownParam},
+		"twice":            {pkl("biasvals", "biasidxs"), outcome.BadFormat},
+		"type":             {pkl("ByteStorage", "CharStorage"), outcome.BadShape},
+		"missing storage":  {entry("data/0", func([]byte) []byte { return nil }), outcome.BadFormat},
+		"short storage":    {entry("data/0", func(c []byte) []byte { return c[:len(c)-1] }), outcome.Truncated},
+		"big-endian":       {entry("byteorder", func([]byte) []byte { return []byte("big") }), outcome.BadFormat},
+		"index twice":      {entry("data/0", func(c []byte) []byte { copy(c[3:6], c[:3]); return c }), outcome.IndexDup},
+		"index of the row": {entry("data/5", func(c []byte) []byte { c[0], c[1] = 64, c[1]&0xf0; return c }), outcome.IndexRange},
+		"shift":            {entry("data/2", infinity), outcome.BadQuant},
+		"scale":            {entry("data/3", func(c []byte) []byte { return make([]byte, len(c)) }), outcome.BadQuant},
+		"lookup":           {entry("data/4", infinity), outcome.BadQuant},
 	} {
 		x := rewrite(t, b, zip.Store, c.edit)
-		if _, err := Import(bytes.NewReader(x), int64(len(x)), m, window, uid, nil); err == nil || status.Of(err) != c.want {
+		if _, err := Import(bytes.NewReader(x), int64(len(x)), m, window, uid, nil); err == nil || outcome.Of(err) != c.want {
 			t.Errorf("%s: %v, expected %v", name, err, c.want)
 		}
 	}
 	packed := rewrite(t, b, zip.Deflate, func(_ string, c []byte) []byte { return c })
-	if _, err := Import(bytes.NewReader(packed), int64(len(packed)), m, window, uid, nil); status.Of(err) != status.BadFormat {
+	if _, err := Import(bytes.NewReader(packed), int64(len(packed)), m, window, uid, nil); outcome.Of(err) != outcome.BadFormat {
 		t.Errorf("a compressed archive: %v, expected BAD_FORMAT", err)
 	}
-	if _, err := Import(bytes.NewReader(b), int64(len(b)), m, window+1, uid, nil); status.Of(err) != status.WindowMismatch {
+	if _, err := Import(bytes.NewReader(b), int64(len(b)), m, window+1, uid, nil); outcome.Of(err) != outcome.WindowMismatch {
 		t.Errorf("another window: %v, expected WINDOW_MISMATCH", err)
 	}
 	bins := codec.KnownConfig()
@@ -222,12 +222,12 @@ func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		config codec.Config
 		names  []string
-		want   status.Status
+		want   outcome.Outcome
 	}{
-		"bins":    {bins, []string{"weight", "bias"}, status.BadQuant},
-		"missing": {codec.KnownConfig(), []string{"weight", "bias", "more"}, status.MissingParam},
-		"unknown": {codec.KnownConfig(), []string{"weight"}, status.UnknownParam},
-		"shape":   {codec.KnownConfig(), []string{"bias", "weight"}, status.BadShape},
+		"bins":    {bins, []string{"weight", "bias"}, outcome.BadQuant},
+		"missing": {codec.KnownConfig(), []string{"weight", "bias", "more"}, outcome.MissingParam},
+		"unknown": {codec.KnownConfig(), []string{"weight"}, outcome.UnknownParam},
+		"shape":   {codec.KnownConfig(), []string{"bias", "weight"}, outcome.BadShape},
 	} {
 		var tensors []codec.Tensor
 		for i, name := range c.names {
@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil); status.Of(err) != c.want {
+		if _, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil); outcome.Of(err) != c.want {
 			t.Errorf("manifest with %s: %v, expected %v", name, err, c.want)
 		}
 	}
@@ -297,7 +297,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// FuzzImport: whatever the file holds, it is taken or has a status.
+// FuzzImport: whatever the file holds, it is taken or has an outcome.
 func FuzzImport(f *testing.F) {
 	b := fixture(f)
 	m := manifest(f)
@@ -346,12 +346,12 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// taken imports a file, which becomes a payload within the bound or has a status.
+// taken imports a file, which becomes a payload within the bound or has an outcome.
 func taken(t *testing.T, b []byte, m *codec.Manifest) {
 	p, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil)
-	var s *status.Error
+	var s *outcome.Error
 	if err != nil && !errors.As(err, &s) {
-		t.Errorf("%v has no status", err)
+		t.Errorf("%v has no outcome", err)
 	}
 	if err == nil && p.Size() > m.MaxPayload() {
 		t.Errorf("%d bytes, expected at most %d", p.Size(), m.MaxPayload())

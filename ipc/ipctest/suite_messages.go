@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 func testHello(t *testing.T, f *fixture) {
 	l := f.listen(&ipc.Options{Hello: ipc.Peer{Role: ipc.RoleServer, Name: "the dispatcher", Note: "\x00 any bytes"}})
-	a := f.dial(l, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w0", Note: strings.Repeat("\xff", wire.MaxNote)}})
+	a := f.dial(l, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w0", Note: strings.Repeat("\xff", encoding.MaxNote)}})
 	b := f.accept(l)
 	if p := a.Peer(); p.Role != ipc.RoleServer || p.Name != "the dispatcher" || p.Note != "\x00 any bytes" || p.Version == 0 || p.PID == 0 {
 		t.Errorf("dialer sees %+v", p)
 	}
-	if p := b.Peer(); p.Role != ipc.RoleWorker || p.Name != "w0" || len(p.Note) != wire.MaxNote || p.Version == 0 || p.PID == 0 {
+	if p := b.Peer(); p.Role != ipc.RoleWorker || p.Name != "w0" || len(p.Note) != encoding.MaxNote || p.Version == 0 || p.PID == 0 {
 		t.Errorf("listener sees %+v", p)
 	}
 	for _, c := range []ipc.Conn{a, b} {

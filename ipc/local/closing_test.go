@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // lingering returns the descriptor of a TCP socket with an hour of SO_LINGER and data
@@ -135,7 +135,7 @@ func TestNeverWaitsInGreeting(t *testing.T) {
 	for range local.MaxHandshakes {
 		silent = append(silent, dial())
 	}
-	hello := wire.AppendHello(nil, &wire.Hello{Version: wire.Version, Layout: 1, RingBytes: ipc.MinRingBytes, RoomBell: 128})
+	hello := encoding.AppendHello(nil, &encoding.Hello{Version: encoding.Version, Layout: 1, RingBytes: ipc.MinRingBytes, RoomBell: 128})
 	for i := range local.MaxHandshakes + 6 {
 		f, letGo := lingering(t)
 		defer letGo()

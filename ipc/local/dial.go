@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 )
@@ -75,7 +75,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	}
 	m := hello(o, w, 0)
 	st.took("dial: connected")
-	if err := sendFiles(sock, wire.AppendHello(nil, &m), w.page.seg.File()); err != nil {
+	if err := sendFiles(sock, encoding.AppendHello(nil, &m), w.page.seg.File()); err != nil {
 		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 			return nil, fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
 		}
@@ -84,7 +84,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	w.handedOver()
 	st.took("dial: hello sent")
 
-	buf := make([]byte, wire.MaxHandshake)
+	buf := make([]byte, encoding.MaxHandshake)
 	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil, fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
@@ -110,7 +110,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 }
 
 // parseWelcome reads the listener's answer.
-func parseWelcome(src []byte) (*wire.Hello, error) {
+func parseWelcome(src []byte) (*encoding.Hello, error) {
 	m, err := ipc.ParseWelcome(src)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func parseWelcome(src []byte) (*wire.Hello, error) {
 }
 
 // dialed maps what the listener sent. It owns files.
-func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options, st *steps) (*conn, error) {
+func dialed(sock *net.UnixConn, m *encoding.Hello, files []*os.File, w waiters, o *ipc.Options, st *steps) (*conn, error) {
 	defer ipc.CloseFiles(files) // the mappings need no descriptors
 	peer, err := peerOf(m, sock)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 )
@@ -35,7 +35,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	buf := make([]byte, wire.MaxHandshake)
+	buf := make([]byte, encoding.MaxHandshake)
 	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
@@ -45,30 +45,30 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	// Not before Hello has been read: if this end closed with unread data, the peer would
 	// see a reset instead of the refusal.
 	if err := allowed(cred, g.options.AllowGID, false); err != nil {
-		return nil, g.refuse(sock, wire.RefuseUser, err)
+		return nil, g.refuse(sock, encoding.RefuseUser, err)
 	}
-	var m wire.Hello
-	if err := wire.ParseHello(buf[:n], &m); err != nil {
-		if errors.Is(err, wire.ErrVersion) {
-			return nil, g.refuse(sock, wire.RefuseVersion, ipc.GreetingError(err))
+	var m encoding.Hello
+	if err := encoding.ParseHello(buf[:n], &m); err != nil {
+		if errors.Is(err, encoding.ErrVersion) {
+			return nil, g.refuse(sock, encoding.RefuseVersion, ipc.GreetingError(err))
 		}
-		return nil, g.refuse(sock, wire.RefuseBroken, err)
+		return nil, g.refuse(sock, encoding.RefuseBroken, err)
 	}
 	if m.Layout != layout {
-		return nil, g.refuse(sock, wire.RefuseVersion,
+		return nil, g.refuse(sock, encoding.RefuseVersion,
 			fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout))
 	}
 	if len(files) != 1 {
-		return nil, g.refuse(sock, wire.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
+		return nil, g.refuse(sock, encoding.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
 	}
 	if g.full() {
-		return nil, g.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", g.options.Backlog))
+		return nil, g.refuse(sock, encoding.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", g.options.Backlog))
 	}
 	return g.welcome(sock, &m, files[0])
 }
 
 // welcome makes the conn's memory and sends it.
-func (g *greeter) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*conn, error) {
+func (g *greeter) welcome(sock *net.UnixConn, m *encoding.Hello, page *os.File) (*conn, error) {
 	peer, err := peerOf(m, sock)
 	if err != nil {
 		return nil, err
@@ -78,18 +78,18 @@ func (g *greeter) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*co
 	}
 	bells, err := openPeerBells(page, m.DataBell, m.RoomBell, g.steps)
 	if err != nil {
-		return nil, g.refuse(sock, wire.RefuseBroken, err)
+		return nil, g.refuse(sock, encoding.RefuseBroken, err)
 	}
 	w, err := newWaiters(g.options.Waiter, g.steps)
 	if err != nil {
 		bells.seg.Close()
-		return nil, g.refuse(sock, wire.RefuseBusy, err)
+		return nil, g.refuse(sock, encoding.RefuseBusy, err)
 	}
 	size := ring.Size(g.options.RingBytes)
 	seg, err := shm.Create(int64(2*size), &shm.Options{Backing: shm.Memfd, Prefault: true})
 	if err != nil {
 		bells.seg.Close()
-		return nil, g.refuse(sock, wire.RefuseBusy, err)
+		return nil, g.refuse(sock, encoding.RefuseBusy, err)
 	}
 	g.steps.took("greet: segment made")
 	c, err := g.open(sock, peer, seg, size, bells, w)
@@ -108,8 +108,8 @@ func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size
 	if err := errors.Join(ring.Init(in), ring.Init(out)); err != nil {
 		return nil, err
 	}
-	welcome := wire.Welcome(hello(&g.options, w, g.options.RingBytes))
-	if err := sendFiles(sock, wire.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
+	welcome := encoding.Welcome(hello(&g.options, w, g.options.RingBytes))
+	if err := sendFiles(sock, encoding.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
 		return nil, fmt.Errorf("%s %q (pid %d): sending Welcome: %w", peer.Role, peer.Name, peer.PID, err)
 	}
 	g.steps.took("greet: welcome sent")
@@ -124,8 +124,8 @@ func (g *greeter) refuse(sock *net.UnixConn, reason uint32, err error) error {
 	g.refused.Add(1)
 	// the peer puts it in front again
 	text := strings.TrimPrefix(err.Error(), ipc.ErrRefused.Error()+": ")
-	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(text)}
-	if _, e := sock.Write(wire.AppendRefuse(nil, &m)); e != nil {
+	m := encoding.Refuse{Version: encoding.Version, Reason: reason, Text: encoding.CutText(text)}
+	if _, e := sock.Write(encoding.AppendRefuse(nil, &m)); e != nil {
 		return fmt.Errorf("%w (and the peer was not told: %w)", err, e)
 	}
 	return err

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // TestHostileMemory has a peer write at random into the memory that it shares: the conn
@@ -123,14 +123,14 @@ func TestHostileFiles(t *testing.T) {
 // TestHostileWelcome dials a socket that answers anything.
 func TestHostileWelcome(t *testing.T) {
 	ctx := testContext(t)
-	welcome := wire.Welcome{Version: wire.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128}
-	good := wire.AppendWelcome(nil, &welcome)
+	welcome := encoding.Welcome{Version: encoding.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128}
+	good := encoding.AppendWelcome(nil, &welcome)
 	welcome.RingBytes = 12345
-	badRing := wire.AppendWelcome(nil, &welcome)
+	badRing := encoding.AppendWelcome(nil, &welcome)
 	welcome.RingBytes, welcome.Layout = 1<<20, 77
-	badLayout := wire.AppendWelcome(nil, &welcome)
+	badLayout := encoding.AppendWelcome(nil, &welcome)
 	welcome.Layout, welcome.Version = 1, 77
-	badVersion := wire.AppendWelcome(nil, &welcome)
+	badVersion := encoding.AppendWelcome(nil, &welcome)
 	dir, err := os.Open(socketDir(t))
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestHostileWelcome(t *testing.T) {
 		{badRing, []*os.File{small, small}, ipc.ErrCorrupt},
 		{badLayout, []*os.File{small, small}, ipc.ErrVersion},
 		{badVersion, []*os.File{small, small}, ipc.ErrVersion},
-		{wire.AppendRefuse(nil, &wire.Refuse{Reason: wire.RefuseBusy, Text: "no room"}), nil, ipc.ErrRefused},
+		{encoding.AppendRefuse(nil, &encoding.Refuse{Reason: encoding.RefuseBusy, Text: "no room"}), nil, ipc.ErrRefused},
 		{nil, nil, ipc.ErrPeerGone},
 	} {
 		path := fmt.Sprintf("%s/%d", socketDir(t), i)
@@ -213,7 +213,7 @@ func TestHandshakeTimeout(t *testing.T) {
 // FuzzHello sends a listener anything, with descriptors that mean nothing, and then dials
 // properly.
 func FuzzHello(f *testing.F) {
-	hello := wire.AppendHello(nil, &wire.Hello{Version: wire.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128, Name: "x"})
+	hello := encoding.AppendHello(nil, &encoding.Hello{Version: encoding.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128, Name: "x"})
 	f.Add(hello, uint8(1))
 	f.Add(hello, uint8(0))
 	f.Add(hello[:15], uint8(2))
@@ -238,9 +238,9 @@ func FuzzHello(f *testing.F) {
 			if _, _, err := sock.WriteMsgUnix(src, unix.UnixRights(fds...), nil); err != nil {
 				t.Fatal(err)
 			}
-			answer := make([]byte, wire.MaxHandshake)
+			answer := make([]byte, encoding.MaxHandshake)
 			if n, err := sock.Read(answer); err == nil {
-				if err := wire.ParseRefuse(answer[:n], new(wire.Refuse)); err != nil {
+				if err := encoding.ParseRefuse(answer[:n], new(encoding.Refuse)); err != nil {
 					t.Fatalf("the answer is no refusal: %v", err)
 				}
 			}
@@ -288,7 +288,7 @@ func TestNoLeaks(t *testing.T) {
 			}
 		}
 		b.Close()
-		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: wire.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
+		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: encoding.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
 			t.Fatal(err)
 		}
 		l.Close()

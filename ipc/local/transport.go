@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Transport is the ipc.Transport between processes of one host. Addresses are absolute
@@ -71,7 +71,7 @@ func (w waiters) handedOver() {
 }
 
 // hello introduces this end.
-func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
+func hello(o *ipc.Options, w waiters, ringBytes int) encoding.Hello {
 	data, room := w.offsets()
 	m := o.Introduce(ringBytes)
 	m.Start, m.Layout, m.DataBell, m.RoomBell = startTime(int(m.PID)), layout, data, room
@@ -80,7 +80,7 @@ func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
 
 // peerOf returns the peer as it introduced itself, except for the fields that the kernel
 // knows.
-func peerOf(m *wire.Hello, sock *net.UnixConn) (ipc.Peer, error) {
+func peerOf(m *encoding.Hello, sock *net.UnixConn) (ipc.Peer, error) {
 	cred, err := credentials(sock)
 	if err != nil {
 		return ipc.Peer{}, fmt.Errorf("local: credentials: %w", err)

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // helperDial dials args[0] and says how that went.
@@ -123,7 +123,7 @@ func TestRefusedIsCounted(t *testing.T) {
 	ctx := testContext(t)
 	l, path := listen(t, nil)
 	for range 3 {
-		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: wire.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
+		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: encoding.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
 			t.Errorf("another version: %v", err)
 		}
 	}

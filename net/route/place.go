@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 const (
@@ -31,20 +31,20 @@ type meeting struct {
 	via      uint32 // see card.at
 }
 
-func (m *meeting) walk(w *wire.Walk) {
+func (m *meeting) walk(w *encoding.Walk) {
 	w.Text("From", &m.from, maxNonce)
 	w.Text("To", &m.to, maxNonce)
 	w.U32("Via", &m.via)
 }
 
 func (m meeting) note() string {
-	w := wire.Appending(nil)
+	w := encoding.Appending(nil)
 	m.walk(&w)
 	return string(w.Appended())
 }
 
 func parseMeeting(note string) (m meeting, err error) {
-	w := wire.Parsing("meeting", []byte(note))
+	w := encoding.Parsing("meeting", []byte(note))
 	m.walk(&w)
 	return m, w.End()
 }

@@ -8,13 +8,13 @@
 //	greeting   | magic "RSTC" | length uint32 | kind uint8 | fields |
 //
 //	dialer   → hello      version uint32, nonce 32 bytes, purpose uint8, then
-//	                      of a conn: Hello of ipc/wire;
+//	                      of a conn: Hello of ipc/encoding;
 //	                      of a bulk socket: its conn's token, 16 bytes
 //	listener → challenge  nonce 32 bytes
 //	dialer   → proof      HMAC-SHA256, 32 bytes
 //	listener → welcome    HMAC-SHA256, 32 bytes;
-//	                      of a conn also its token and Welcome of ipc/wire
-//	        or refuse     Refuse of ipc/wire, at any point
+//	                      of a conn also its token and Welcome of ipc/encoding
+//	        or refuse     Refuse of ipc/encoding, at any point
 //
 // The proofs are keyed with Options.Secret and cover a label for the direction and the
 // hash of every byte of the greetings so far, in both directions. So a proof says that

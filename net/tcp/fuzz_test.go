@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // FuzzGreeting has a stranger say anything to a listener: it is not let in.
@@ -46,8 +46,8 @@ func FuzzWelcome(f *testing.F) {
 	f.Add(b.Bytes(), false)
 	f.Add(b.Bytes(), true)
 	b.Reset()
-	m := wire.Refuse{Version: wire.Version, Reason: wire.RefuseSecret, Text: "no"}
-	_ = g.say(kindRefuse, wire.AppendRefuse(nil, &m))
+	m := encoding.Refuse{Version: encoding.Version, Reason: encoding.RefuseSecret, Text: "no"}
+	_ = g.say(kindRefuse, encoding.AppendRefuse(nil, &m))
 	f.Add(b.Bytes(), false)
 	f.Fuzz(func(t *testing.T, src []byte, bulk bool) {
 		h := helloOf(nil)

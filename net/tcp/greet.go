@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // handshake is the listener's half. It returns the conn, or nil for a bulk socket that
@@ -44,22 +44,22 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 		_, _ = c.Write([]byte(notRingside))
 		return h, peer, err
 	case errors.Is(err, ipc.ErrCorrupt):
-		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+		return h, peer, l.refuse(g, encoding.RefuseBroken, err)
 	case err != nil:
 		return h, peer, fmt.Errorf("waiting for hello: %w", err)
 	case kind != kindHello:
-		return h, peer, l.refuse(g, wire.RefuseBroken, fmt.Errorf("%w: greeting of kind %d, expected hello", ipc.ErrCorrupt, kind))
+		return h, peer, l.refuse(g, encoding.RefuseBroken, fmt.Errorf("%w: greeting of kind %d, expected hello", ipc.ErrCorrupt, kind))
 	}
 	if h, err = parseHello(fields); err == nil && !h.bulk {
-		var m wire.Hello
-		err = wire.ParseHello(h.wire, &m)
+		var m encoding.Hello
+		err = encoding.ParseHello(h.wire, &m)
 		peer = ipc.PeerOf(&m)
 	}
 	switch {
-	case errors.Is(err, wire.ErrVersion), errors.Is(err, ipc.ErrVersion):
-		return h, peer, l.refuse(g, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
+	case errors.Is(err, encoding.ErrVersion), errors.Is(err, ipc.ErrVersion):
+		return h, peer, l.refuse(g, encoding.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
 	case err != nil:
-		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+		return h, peer, l.refuse(g, encoding.RefuseBroken, err)
 	}
 	nonce := make([]byte, nonceBytes)
 	rand.Read(nonce)
@@ -72,9 +72,9 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 	case err == nil && kind == kindProof && hmac.Equal(proof, want[:]):
 		return h, peer, nil
 	case err == nil:
-		return h, peer, l.refuse(g, wire.RefuseSecret, fmt.Errorf("%w: the peer does not know ours", ipc.ErrSecret))
+		return h, peer, l.refuse(g, encoding.RefuseSecret, fmt.Errorf("%w: the peer does not know ours", ipc.ErrSecret))
 	case errors.Is(err, ipc.ErrCorrupt), errors.Is(err, errAlien):
-		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+		return h, peer, l.refuse(g, encoding.RefuseBroken, err)
 	}
 	return h, peer, fmt.Errorf("waiting for the proof: %w", err)
 }
@@ -88,7 +88,7 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 	expected := l.expected[h.token] != nil
 	l.mu.Unlock()
 	if !expected {
-		return l.refuse(g, wire.RefuseBroken, errGivenUp)
+		return l.refuse(g, encoding.RefuseBroken, errGivenUp)
 	}
 	if err := g.say(kindWelcome, w.append(nil, true)); err != nil {
 		return fmt.Errorf("sending welcome: %w", err)
@@ -103,10 +103,10 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 // admitConn welcomes the peer, waits for its bulk socket and makes the conn.
 func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, error) {
 	if l.full() {
-		return nil, l.refuse(g, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
+		return nil, l.refuse(g, encoding.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
 	}
-	own := wire.Welcome(l.options.Introduce(l.options.RingBytes))
-	w := welcome{wire: wire.AppendWelcome(nil, &own)}
+	own := encoding.Welcome(l.options.Introduce(l.options.RingBytes))
+	w := welcome{wire: encoding.AppendWelcome(nil, &own)}
 	rand.Read(w.token[:])
 	arrived, ok := l.expect(w.token)
 	if !ok {

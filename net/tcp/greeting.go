@@ -11,7 +11,7 @@ import (
 	"io"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // version of what is on the wire below the messages. Both ends must have the same.
@@ -25,7 +25,7 @@ const (
 
 	// maxGreeting is the longest greeting without its header: a refusal with all of its
 	// text.
-	maxGreeting = 256 + wire.MaxHandshake
+	maxGreeting = 256 + encoding.MaxHandshake
 
 	nonceBytes = 32
 	proofBytes = sha256.Size
@@ -67,7 +67,7 @@ type hello struct {
 	nonce [nonceBytes]byte
 	bulk  bool
 	token token  // of bulk
-	wire  []byte // otherwise: Hello of package wire
+	wire  []byte // otherwise: Hello of package encoding
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -110,7 +110,7 @@ func parseHello(src []byte) (h hello, err error) {
 type welcome struct {
 	proof [proofBytes]byte
 	token token  // of a conn
-	wire  []byte // of a conn: Welcome of package wire
+	wire  []byte // of a conn: Welcome of package encoding
 }
 
 func (w *welcome) append(dst []byte, bulk bool) []byte {
@@ -243,6 +243,6 @@ func (g *greeter) answer(want uint8) ([]byte, error) {
 
 // refuse tells the peer why it is not let in, as far as it listens.
 func (g *greeter) refuse(reason uint32, why error) {
-	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(why.Error())}
-	_ = g.say(kindRefuse, wire.AppendRefuse(nil, &m))
+	m := encoding.Refuse{Version: encoding.Version, Reason: reason, Text: encoding.CutText(why.Error())}
+	_ = g.say(kindRefuse, encoding.AppendRefuse(nil, &m))
 }

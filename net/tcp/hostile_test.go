@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 func testContext(t testing.TB) context.Context {
@@ -64,7 +64,7 @@ func (l *listener) works(t testing.TB, ctx context.Context) {
 func helloOf(o *ipc.Options) *hello {
 	c, _ := o.WithDefaults()
 	m := c.Introduce(0)
-	return &hello{wire: wire.AppendHello(nil, &m)}
+	return &hello{wire: encoding.AppendHello(nil, &m)}
 }
 
 // TestStrangers: callers that do not speak the protocol are told so, counted, and hold up

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Transport makes conns over TCP. Safe for concurrent use.
@@ -108,7 +108,7 @@ func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options)
 // dial opens the two sockets of a conn.
 func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.Conn, error) {
 	own := o.Introduce(0)
-	messages, w, err := connect(ctx, addr, o, &hello{wire: wire.AppendHello(nil, &own)})
+	messages, w, err := connect(ctx, addr, o, &hello{wire: encoding.AppendHello(nil, &own)})
 	if err != nil {
 		return nil, err
 	}

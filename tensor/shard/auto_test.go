@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -32,7 +32,7 @@ func TestAutoFindsTheBatch(t *testing.T) {
 		t.Errorf("%d inputs are cut\n%s", cut, c.Why)
 	}
 	p := s.run(t, Line(2), func(i int) Layout { return c.Inputs[i] }, nil)
-	if p.Stats.Collectives[plan.AllReduce] == 0 {
+	if p.Stats.Collectives[protocol.AllReduce] == 0 {
 		t.Errorf("%v", p.Stats)
 	}
 }

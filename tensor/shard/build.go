@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -41,7 +41,7 @@ func number(f float64) arg { return arg{scalar: true, s: Scalar{From: -1, Const:
 
 // transfer is the part of one tensor in a collective.
 type transfer struct {
-	kind  plan.Kind
+	kind  protocol.Kind
 	op    element.Reduction
 	dt    tensor.DType
 	scale float64
@@ -65,7 +65,7 @@ type builder struct {
 func newBuilder(m Mesh, externals int) *builder {
 	return &builder{
 		mesh: m, ranks: m.Size(), first: Var(externals),
-		stats: Stats{Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}},
+		stats: Stats{Collectives: map[protocol.Kind]int{}, Moves: map[protocol.Kind]int{}},
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // kindOrder is the order in which kinds are listed.
-var kindOrder = []plan.Kind{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll}
+var kindOrder = []protocol.Kind{protocol.AllReduce, protocol.ReduceScatter, protocol.AllGather, protocol.AllToAll}
 
 // Explain describes in words how the tensors lie, which move and why, and what that
 // costs. It begins with the program, and lists every result with its layout.
@@ -105,7 +105,7 @@ func (s Stats) String() string {
 			}
 		}
 	}
-	if n := s.Collectives[plan.Send]; n > 0 {
+	if n := s.Collectives[protocol.Send]; n > 0 {
 		l = append(l, fmt.Sprintf("%d sent to another stage", n))
 	}
 	if l == nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -65,15 +65,15 @@ func (c *Collective) sent(rank int) (bytes int64) {
 	for _, m := range c.Moves {
 		in, out := int64(m.InShape.Elems()), int64(m.OutShape.Elems())
 		switch c.Kind {
-		case plan.Send:
+		case protocol.Send:
 			bytes += size * in
-		case plan.AllReduce:
+		case protocol.AllReduce:
 			bytes += 2 * size * in * (p - 1) / p
-		case plan.ReduceScatter:
+		case protocol.ReduceScatter:
 			bytes += size * in * (p - 1) / p
-		case plan.AllGather:
+		case protocol.AllGather:
 			bytes += size * out * (p - 1) / p
-		case plan.AllToAll:
+		case protocol.AllToAll:
 			bytes += size * (in - int64(m.Send[slices.Index(c.Group, rank)]))
 		}
 	}

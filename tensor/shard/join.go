@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -52,7 +52,7 @@ func (s *stager) join() (*Plan, error) {
 		workers = max(workers, slices.Max(st.Ranks)+1)
 	}
 	j.out = &Plan{Stages: s.stages, Ranks: make([]RankPlan, workers), program: s.p, results: make([]Layout, len(s.p.Instrs)), where: s.where,
-		Stats: Stats{Instrs: len(s.p.Instrs), Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}}}
+		Stats: Stats{Instrs: len(s.p.Instrs), Collectives: map[protocol.Kind]int{}, Moves: map[protocol.Kind]int{}}}
 	for n, q := range s.parts {
 		for _, i := range q.instrs {
 			j.made[tensor.Ref(i)] = n
@@ -156,11 +156,11 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 			i := k % len(a.Ranks)
 			sh := a.Mesh.shape(want, h.Shape, i)
 			c := &Collective{
-				ID: j.id, Kind: plan.Send, DType: h.DType, Scale: 1, Dim: -1,
+				ID: j.id, Kind: protocol.Send, DType: h.DType, Scale: 1, Dim: -1,
 				Group: []int{a.Ranks[i], dst}, Moves: []Move{{In: h.value, InShape: sh}},
 			}
 			d := *c
-			d.Kind, d.Moves = plan.Recv, []Move{{Out: got.value, OutShape: sh}}
+			d.Kind, d.Moves = protocol.Recv, []Move{{Out: got.value, OutShape: sh}}
 			j.id++
 			j.step(c.Group[0], Step{Kind: Start, Collective: c})
 			s.calls = append(s.calls, c)
@@ -169,8 +169,8 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 			most[i] += int64(sh.Elems() * h.DType.Size())
 		}
 		j.owed[from] = append(j.owed[from], s)
-		j.out.Stats.Collectives[plan.Send]++
-		j.out.Stats.Moves[plan.Send]++
+		j.out.Stats.Collectives[protocol.Send]++
+		j.out.Stats.Moves[protocol.Send]++
 		j.out.sends = append(j.out.sends, sent{r, from, to, most[0]})
 	}
 	return nil
@@ -307,10 +307,10 @@ func (s *Step) vars() (vs []Var) {
 	}
 	if c := s.Collective; c != nil {
 		for _, m := range c.Moves {
-			if c.Kind != plan.Recv {
+			if c.Kind != protocol.Recv {
 				vs = append(vs, m.In)
 			}
-			if c.Kind != plan.Send {
+			if c.Kind != protocol.Send {
 				vs = append(vs, m.Out)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -164,7 +164,7 @@ func (m Mesh) normal(l Layout) Layout {
 // Chunk returns the start and the length of the i-th of p chunks of n. The first n%p
 // chunks are longer by one.
 func Chunk(n, p, i int) (start, length int) {
-	c := plan.Part(n, 1, p, i)
+	c := protocol.Part(n, 1, p, i)
 	return c.Off, c.Len
 }
 

@@ -2,7 +2,7 @@ package shard
 
 import (
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -113,7 +113,7 @@ func (s Scalar) Of(scalars []float64) float64 {
 // A bool is folded as a byte, by max (any) or min (all).
 type Collective struct {
 	ID    int // position in the plan's order; equal on all ranks
-	Kind  plan.Kind
+	Kind  protocol.Kind
 	Op    element.Reduction
 	DType tensor.DType
 	Scale float64 // 1 except for a mean
@@ -136,11 +136,11 @@ type Move struct {
 type Stats struct {
 	Instrs      int // of the program
 	Runs        int // programs of a rank
-	Collectives map[plan.Kind]int
-	Moves       map[plan.Kind]int // tensors that collectives move
-	Bytes       int64             // sent by the rank that sends most
-	Slices      int               // redistributions that move nothing
-	Bucketed    int               // tensors that share an all-reduce with another
+	Collectives map[protocol.Kind]int
+	Moves       map[protocol.Kind]int // tensors that collectives move
+	Bytes       int64                 // sent by the rank that sends most
+	Slices      int                   // redistributions that move nothing
+	Bucketed    int                   // tensors that share an all-reduce with another
 }
 
 // sent is a tensor that one stage sends to another.
@@ -158,5 +158,5 @@ type note struct {
 	bytes    int64
 	reader   int // instruction, -1 for the layout of a result
 	stage    int
-	kind     plan.Kind
+	kind     protocol.Kind
 }

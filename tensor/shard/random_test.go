@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -174,7 +174,7 @@ var (
 
 // totals counts over all random programs.
 type totals struct {
-	calls          map[plan.Kind]int
+	calls          map[protocol.Kind]int
 	sent           int64
 	exact, rounded int
 	bucketed       int
@@ -194,7 +194,7 @@ func TestRandomPrograms(t *testing.T) {
 	if *randomPrograms > 0 {
 		n = *randomPrograms
 	}
-	sum := totals{calls: map[plan.Kind]int{}}
+	sum := totals{calls: map[protocol.Kind]int{}}
 	for seed := range uint64(n) {
 		if !*randomAll {
 			t.Run(fmt.Sprintf("seed=%d", seed+1), func(t *testing.T) { randomProgram(t, seed+1, nil, &sum) })

@@ -3,7 +3,7 @@ package shard
 import (
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -81,11 +81,11 @@ func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 		n := int64(m.shape(whole, s, 0).Elems() * d.Size())
 		p := int64(m[h.dim].Size)
 		switch kind, _ := h.kind(); kind {
-		case plan.AllReduce:
+		case protocol.AllReduce:
 			bytes += 2 * n * (p - 1) / p
-		case plan.ReduceScatter, plan.AllGather:
+		case protocol.ReduceScatter, protocol.AllGather:
 			bytes += n * (p - 1) / p
-		case plan.AllToAll:
+		case protocol.AllToAll:
 			full := m.shape(whole, s, 0)
 			a, b := full[h.from[h.dim].dim], full[h.to.dim]
 			most := 0
@@ -101,19 +101,19 @@ func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 }
 
 // kind returns the collective of the hop, or false if it needs none.
-func (h hop) kind() (plan.Kind, bool) {
+func (h hop) kind() (protocol.Kind, bool) {
 	from := h.from[h.dim]
 	switch {
 	case from.kind == partial && h.to.kind == sharded:
-		return plan.ReduceScatter, true
+		return protocol.ReduceScatter, true
 	case from.kind == partial:
-		return plan.AllReduce, true
+		return protocol.AllReduce, true
 	case from.kind == sharded && h.to.kind == sharded:
-		return plan.AllToAll, true
+		return protocol.AllToAll, true
 	case from.kind == sharded:
-		return plan.AllGather, true
+		return protocol.AllGather, true
 	}
-	return plan.NoKind, false
+	return protocol.NoKind, false
 }
 
 // take adds the nodes of h on v, a tensor of dtype d and whole shape s.
@@ -140,7 +140,7 @@ func (b *builder) take(v Var, d tensor.DType, s tensor.Shape, h hop) Var {
 			t.scale = 1 / float64(m[k].Size)
 		}
 	}
-	if kind == plan.AllReduce {
+	if kind == protocol.AllReduce {
 		for r := range t.moves {
 			sh := m.shape(h.from, s, r)
 			t.moves[r] = Move{In: v, InShape: sh, OutShape: sh}
@@ -189,13 +189,13 @@ func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Var {
 	cut, gathered := h.to.dim, h.from[k].dim
 	dims := []int{cut}
 	switch t.kind {
-	case plan.AllGather:
+	case protocol.AllGather:
 		dims = []int{gathered}
-	case plan.AllToAll:
+	case protocol.AllToAll:
 		dims = []int{cut, gathered}
 	}
 	order, back := front(len(s), dims...)
-	turn := t.kind == plan.AllToAll || s[:dims[0]].Elems() != 1
+	turn := t.kind == protocol.AllToAll || s[:dims[0]].Elems() != 1
 	in := t.in
 	if turn {
 		in = b.each(-1, func(r int) local {
@@ -215,24 +215,24 @@ func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Var {
 		for i := range p {
 			_, c := Chunk(full[dims[0]], p, i)
 			switch t.kind {
-			case plan.ReduceScatter:
+			case protocol.ReduceScatter:
 				mv.Send = append(mv.Send, c*perUnit(full, dims[0]))
-			case plan.AllGather:
+			case protocol.AllGather:
 				mv.Recv = append(mv.Recv, c*perUnit(full, dims[0]))
-			case plan.AllToAll:
+			case protocol.AllToAll:
 				_, g := Chunk(full[gathered], p, i)
 				rest := perUnit(full, cut, gathered)
 				mv.Send = append(mv.Send, c*from[1]*rest)
 				mv.Recv = append(mv.Recv, to[0]*g*rest)
 			}
 		}
-		if t.kind == plan.AllToAll {
+		if t.kind == protocol.AllToAll {
 			mv.OutShape = tensor.Shape{to.Elems()}
 		}
 		t.moves[r] = mv
 	}
 	v := b.push(node{origin: -1, move: t, early: true})
-	if t.kind == plan.AllToAll {
+	if t.kind == protocol.AllToAll {
 		v = b.join(v, t, func(r, i int) tensor.Shape {
 			sh := permuted(m.shape(h.after(), s, r), order)
 			if i < p {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -29,7 +29,7 @@ type placedCase struct {
 	mesh   Mesh
 	in     []Layout
 	out    Layout
-	needs  map[plan.Kind]int
+	needs  map[protocol.Kind]int
 	wanted *Layout // the requested layout of the result
 }
 
@@ -48,32 +48,32 @@ func megatron(s *tensor.Session) *tensor.Tensor {
 	return upload(s, 6, 8).Matmul(upload(s, 8, 12)).ReLU().Matmul(upload(s, 12, 8)).Add(upload(s, 8))
 }
 
-var none = map[plan.Kind]int{}
+var none = map[protocol.Kind]int{}
 
 // placedCases lists exactly the collectives that programs get, for 2 to 4 workers.
 var placedCases = []placedCase{
 	{name: "matmul, rows", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 4}), in: []Layout{byRows, onAll}, out: byRows},
 	{name: "matmul, columns", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 9}), in: []Layout{onAll, byCols}, out: byCols},
 	{name: "matmul, inner, not read", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 9}), in: []Layout{byCols, byRows}, out: asSum},
-	{name: "matmul, inner", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 9}), in: []Layout{byCols, byRows}, wanted: &onAll, needs: map[plan.Kind]int{plan.AllReduce: 1}},
-	{name: "matmul, columns then rows", build: megatron, in: []Layout{onAll, byCols, byRows, onAll}, wanted: &onAll, needs: map[plan.Kind]int{plan.AllReduce: 1}},
-	{name: "matmul, both by rows", build: two((*tensor.Tensor).Matmul, []int{12, 12}, []int{12, 12}), in: []Layout{byRows, byRows}, out: byRows, needs: map[plan.Kind]int{plan.AllGather: 1}},
+	{name: "matmul, inner", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 9}), in: []Layout{byCols, byRows}, wanted: &onAll, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
+	{name: "matmul, columns then rows", build: megatron, in: []Layout{onAll, byCols, byRows, onAll}, wanted: &onAll, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
+	{name: "matmul, both by rows", build: two((*tensor.Tensor).Matmul, []int{12, 12}, []int{12, 12}), in: []Layout{byRows, byRows}, out: byRows, needs: map[protocol.Kind]int{protocol.AllGather: 1}},
 	{name: "matmul, batch", build: two((*tensor.Tensor).Matmul, []int{5, 3, 4}, []int{5, 4, 2}), in: []Layout{byRows, byRows}, out: byRows},
 	{name: "matmul of a partial", build: two((*tensor.Tensor).Matmul, []int{4, 6}, []int{6, 4}), in: []Layout{asSum, onAll}, out: asSum},
 	{name: "sum of what is sharded", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 10, 3).Sum(0) }, in: []Layout{byRows}, out: asSum},
-	{name: "mean of it, read", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 10, 4).Mean(0) }, in: []Layout{byRows}, wanted: &onAll, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	{name: "mean of it, read", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 10, 4).Mean(0) }, in: []Layout{byRows}, wanted: &onAll, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
 	{name: "sum of another dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 10, 3).Sum(1) }, in: []Layout{byRows}, out: byRows},
 	{name: "max of it", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 10, 3).Max(0) }, in: []Layout{byRows}, out: On(Partial(Max))},
-	{name: "max of 3 rows on 4", mesh: Line(4), build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 3, 5).Max(0) }, in: []Layout{byRows}, out: byRows, needs: map[plan.Kind]int{plan.AllToAll: 1}},
+	{name: "max of 3 rows on 4", mesh: Line(4), build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 3, 5).Max(0) }, in: []Layout{byRows}, out: byRows, needs: map[protocol.Kind]int{protocol.AllToAll: 1}},
 	{name: "linear operations pass partials on", build: func(s *tensor.Session) *tensor.Tensor {
 		x := upload(s, 4, 6)
 		return x.T().Neg().MulS(3).Reshape(2, 12).Add(upload(s, 2, 12).ReLU())
 	}, in: []Layout{asSum, onAll}, out: asSum},
-	{name: "others don't", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 4, 6).MulS(3).ReLU() }, in: []Layout{asSum}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	{name: "others don't", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 4, 6).MulS(3).ReLU() }, in: []Layout{asSum}, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
 	{name: "one value, read by two", build: func(s *tensor.Session) *tensor.Tensor {
 		x := upload(s, 4, 6)
 		return x.ReLU().Mul(x.Square())
-	}, in: []Layout{asSum}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	}, in: []Layout{asSum}, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
 	{name: "what nobody needs", build: func(s *tensor.Session) *tensor.Tensor {
 		x := upload(s, 4, 6)
 		x.Square()
@@ -82,14 +82,14 @@ var placedCases = []placedCase{
 	// The inputs are in the order of their use: g first.
 	{name: "a parameter stays whole", build: two(func(w, g *tensor.Tensor) *tensor.Tensor {
 		return w.Sub(g.MulS(0.5))
-	}, []int{4, 6}, []int{4, 6}), in: []Layout{asSum, onAll}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	}, []int{4, 6}, []int{4, 6}), in: []Layout{asSum, onAll}, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
 	{name: "the largest of largest", build: two(func(x, y *tensor.Tensor) *tensor.Tensor {
 		return x.Session().Apply(tensor.OpMax, nil, tensor.T(x), tensor.T(y))
 	}, []int{4, 6}, []int{4, 6}), in: []Layout{On(Partial(Max)), On(Partial(Max))}, out: On(Partial(Max))},
 	{name: "terms of bytes wrap, sums of them don't", build: func(s *tensor.Session) *tensor.Tensor { return tensor.From(s, []uint8{1, 200, 250}, 3).Sum(0) },
-		in: []Layout{asSum}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+		in: []Layout{asSum}, needs: map[protocol.Kind]int{protocol.AllReduce: 1}},
 	{name: "softmax, other dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 5, 6).Softmax(1) }, in: []Layout{byRows}, out: byRows},
-	{name: "softmax, its own dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 6, 6).Softmax(1) }, in: []Layout{byCols}, out: byRows, needs: map[plan.Kind]int{plan.AllToAll: 1}},
+	{name: "softmax, its own dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 6, 6).Softmax(1) }, in: []Layout{byCols}, out: byRows, needs: map[protocol.Kind]int{protocol.AllToAll: 1}},
 	{name: "embedding", build: func(s *tensor.Session) *tensor.Tensor {
 		return upload(s, 7, 4).IndexSelect(0, tensor.From(s, []int32{6, 0, 3, 3, 1}, 5))
 	}, in: []Layout{onAll, byRows}, out: byRows},

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // item is a node to make, a collective to start, or one to wait for.
@@ -80,7 +80,7 @@ func (b *builder) buckets(order []int, o Options) (all []*bucket) {
 		}
 		alike := func(c *bucket) bool {
 			u := b.nodes[c.nodes[0]].move
-			return t.kind == plan.AllReduce && u.kind == t.kind &&
+			return t.kind == protocol.AllReduce && u.kind == t.kind &&
 				u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim
 		}
 		var g *bucket

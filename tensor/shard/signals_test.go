@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -67,7 +67,7 @@ func TestColumnThenRow(t *testing.T) {
 	c := columnsThenRows(t)
 	for _, n := range []int{1, 2, 3, 4} {
 		p, tr := c.placed(t, Line(n), &Options{Signals: Signals{sig("columns"): {Layout: On(Shard(1))}, sig("rows"): {Layout: On(Shard(-2))}}})
-		if want := min(n-1, 1); tr.calls[plan.AllReduce] != want || len(tr.calls) != want {
+		if want := min(n-1, 1); tr.calls[protocol.AllReduce] != want || len(tr.calls) != want {
 			t.Errorf("%d workers: %v, expected %d all-reduce", n, tr.calls, want)
 		}
 		if want := int64(2 * 4 * 12 * 5 * (n - 1) / n); p.Stats.Bytes != want {
@@ -159,7 +159,7 @@ func TestSequenceSharding(t *testing.T) {
 	before, _ := c.placed(t, Line(n), &Options{Signals: g})
 	g[sig("sequence")] = Hint{Layout: On(Shard(1))}
 	p, tr := c.placed(t, Line(n), &Options{Signals: g})
-	if tr.calls[plan.ReduceScatter] != 1 || tr.calls[plan.AllGather] != 1 || len(tr.calls) != 2 {
+	if tr.calls[protocol.ReduceScatter] != 1 || tr.calls[protocol.AllGather] != 1 || len(tr.calls) != 2 {
 		t.Errorf("%v, expected a reduce-scatter and an all-gather\n%s", tr.calls, p.Explain())
 	}
 	// (n-1)/n of the activation each way, as many bytes as the all-reduce moved.
@@ -180,7 +180,7 @@ func TestNamedInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Stats.Collectives[plan.AllToAll] != 1 || p.Outputs[0].Layout != On(Shard(0)) || p.Outputs[1].Layout != On(Shard(0)) {
+	if p.Stats.Collectives[protocol.AllToAll] != 1 || p.Outputs[0].Layout != On(Shard(0)) || p.Outputs[1].Layout != On(Shard(0)) {
 		t.Errorf("%s", p.Explain())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
@@ -83,7 +83,7 @@ func (w *worker) run(r *Run, scalars []float64) {
 
 // traffic counts the actions of a simulated run.
 type traffic struct {
-	calls, moves map[plan.Kind]int
+	calls, moves map[protocol.Kind]int
 	sent         []int64 // by rank, as a ring would send it
 }
 
@@ -101,7 +101,7 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 			ws[r].put(Var(v), parts[k])
 		}
 	}
-	tr := traffic{map[plan.Kind]int{}, map[plan.Kind]int{}, make([]int64, n)}
+	tr := traffic{map[protocol.Kind]int{}, map[protocol.Kind]int{}, make([]int64, n)}
 	arrived, done := map[string]map[int]*Collective{}, map[string]bool{}
 	key := func(c *Collective) string { return fmt.Sprint(c.ID, c.Group) }
 	seen := map[int]bool{}
@@ -118,7 +118,7 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 					}
 					arrived[k][r] = s.Collective
 					for _, m := range s.Collective.Moves {
-						if s.Collective.Kind != plan.Recv {
+						if s.Collective.Kind != protocol.Recv {
 							ws[r].id(m.In)
 						}
 					}
@@ -126,7 +126,7 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 						tr.perform(t, arrived[k], ws)
 						done[k] = true
 						if s.Collective.Dim < 0 {
-							tr.calls[plan.Send]++
+							tr.calls[protocol.Send]++
 						} else if !seen[s.Collective.ID] {
 							seen[s.Collective.ID] = true
 							tr.calls[s.Collective.Kind]++
@@ -197,10 +197,10 @@ func (tr *traffic) perform(t *testing.T, cs map[int]*Collective, ws []*worker) {
 	for _, c := range cs {
 		group = c.Group
 	}
-	if from, to := cs[group[0]], cs[group[len(group)-1]]; from.Kind == plan.Send {
+	if from, to := cs[group[0]], cs[group[len(group)-1]]; from.Kind == protocol.Send {
 		a, b := from.Moves[0], to.Moves[0]
 		x := ws[group[0]].get(a.In)
-		if len(group) != 2 || to.Kind != plan.Recv || from.DType != to.DType || !x.sh.Equal(a.InShape) || !x.sh.Equal(b.OutShape) {
+		if len(group) != 2 || to.Kind != protocol.Recv || from.DType != to.DType || !x.sh.Equal(a.InShape) || !x.sh.Equal(b.OutShape) {
 			t.Fatalf("transfer %d between %v: %v of %v to %v of %v", from.ID, group, from.Kind, a.InShape, to.Kind, b.OutShape)
 		}
 		ws[group[1]].put(b.Out, x)
@@ -236,16 +236,16 @@ func (tr *traffic) perform(t *testing.T, cs map[int]*Collective, ws []*worker) {
 				return s
 			}
 			switch c.Kind {
-			case plan.AllReduce:
+			case protocol.AllReduce:
 				out = fold(c.Op, c.Scale, ins)
 				tr.sent[r] += 2 * size * int64(out.len()) * (p - 1) / p
-			case plan.ReduceScatter:
+			case protocol.ReduceScatter:
 				whole := fold(c.Op, c.Scale, ins)
 				if end := put(0, whole, sum(mv.Send, i), mv.Send[i]); end != out.len() || sum(mv.Send, len(group)) != whole.len() {
 					t.Fatalf("reduce-scatter %d: blocks %v of %v to %v", c.ID, mv.Send, mv.InShape, mv.OutShape)
 				}
 				tr.sent[r] += size * int64(whole.len()) * (p - 1) / p
-			case plan.AllGather:
+			case protocol.AllGather:
 				end := 0
 				for j := range group {
 					if mv.Recv[j] != ins[j].len() {
@@ -257,7 +257,7 @@ func (tr *traffic) perform(t *testing.T, cs map[int]*Collective, ws []*worker) {
 					t.Fatalf("all-gather %d: blocks %v to %v", c.ID, mv.Recv, mv.OutShape)
 				}
 				tr.sent[r] += size * int64(out.len()) * (p - 1) / p
-			case plan.AllToAll:
+			case protocol.AllToAll:
 				end := 0
 				for j, q := range group {
 					send := cs[q].Moves[m].Send

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -56,10 +56,10 @@ func TestRandomStages(t *testing.T) {
 				c.program.Externals[i].Signal = 0
 			}
 			p, tr := c.stagedRandom(t, stages, of, inputs)
-			sends += tr.calls[plan.Send]
+			sends += tr.calls[protocol.Send]
 			for _, r := range p.Ranks {
 				for _, s := range r.Steps {
-					if s.Kind == Wait && s.Collective.Kind == plan.Recv {
+					if s.Kind == Wait && s.Collective.Kind == protocol.Recv {
 						waits++
 					}
 				}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 )
@@ -146,8 +146,8 @@ func TestPipeline(t *testing.T) {
 		t.Run(fmt.Sprintf("%d stages, %d micro-batches", n, micro), func(t *testing.T) {
 			stages, of := each1(n)
 			p, tr := layers(t, n, micro, rows, width).staged(t, stages, of, nil, nil)
-			if want := 2 * micro * (n - 1); tr.calls[plan.Send] != want || p.Stats.Collectives[plan.Send] != want {
-				t.Errorf("%d transfers, the plan says %d, the formula %d", tr.calls[plan.Send], p.Stats.Collectives[plan.Send], want)
+			if want := 2 * micro * (n - 1); tr.calls[protocol.Send] != want || p.Stats.Collectives[protocol.Send] != want {
+				t.Errorf("%d transfers, the plan says %d, the formula %d", tr.calls[protocol.Send], p.Stats.Collectives[protocol.Send], want)
 			}
 			for k := range n {
 				neighbours := 2
@@ -184,9 +184,9 @@ func TestPipeline(t *testing.T) {
 					}
 				}
 				for _, s := range r.Steps {
-					if s.Kind == Start && s.Collective.Kind == plan.Send {
+					if s.Kind == Start && s.Collective.Kind == protocol.Send {
 						got = append(got, "send")
-					} else if s.Kind == Wait && s.Collective.Kind == plan.Recv {
+					} else if s.Kind == Wait && s.Collective.Kind == protocol.Recv {
 						got = append(got, "receive")
 					}
 				}
@@ -206,7 +206,7 @@ func TestPipelineMemory(t *testing.T) {
 	p, _ := layers(t, 2, 8, 4, 6).staged(t, stages, of, nil, nil)
 	live, most := 0, 0
 	for _, s := range p.Ranks[0].Steps {
-		if s.Collective != nil && s.Collective.Kind == plan.Send {
+		if s.Collective != nil && s.Collective.Kind == protocol.Send {
 			if s.Kind == Start {
 				live++
 			} else {
@@ -262,8 +262,8 @@ func TestStagesOfMeshes(t *testing.T) {
 		return out
 	}
 	p, tr := c.staged(t, []Stage{{Line(2), []int{0, 1}}, {Line(2), []int{2, 3}}}, of, inputs(), o)
-	if tr.calls[plan.Send] != 2*p.Stats.Collectives[plan.Send] || p.Stats.Collectives[plan.Send] != 4 {
-		t.Errorf("%d transfers of %d tensors, expected 8 of 4", tr.calls[plan.Send], p.Stats.Collectives[plan.Send])
+	if tr.calls[protocol.Send] != 2*p.Stats.Collectives[protocol.Send] || p.Stats.Collectives[protocol.Send] != 4 {
+		t.Errorf("%d transfers of %d tensors, expected 8 of 4", tr.calls[protocol.Send], p.Stats.Collectives[protocol.Send])
 	}
 	if want := int64(4 * 4 * 6 * 2); tr.sent[0] < want {
 		t.Errorf("worker 0 sent %d bytes, at least %d are activations", tr.sent[0], want)

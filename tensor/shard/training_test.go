@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -183,7 +183,7 @@ func TestDataParallel(t *testing.T) {
 					}
 					return
 				}
-				if calls[plan.AllReduce] > 3 || moves[plan.AllReduce] < params || calls[plan.AllGather]+calls[plan.AllToAll]+calls[plan.ReduceScatter] > 0 {
+				if calls[protocol.AllReduce] > 3 || moves[protocol.AllReduce] < params || calls[protocol.AllGather]+calls[protocol.AllToAll]+calls[protocol.ReduceScatter] > 0 {
 					t.Errorf("%v of %d parameters, expected all-reduces only: of the gradients, and of the number of rows\n%s", p.Stats, params, p.Explain())
 				}
 				t.Log(p.Stats)
@@ -245,7 +245,7 @@ func TestUnevenBatch(t *testing.T) {
 	for _, rows := range []int{10, 3, 1} {
 		s := mlpStep(t, rows)
 		p := s.run(t, Line(4), s.data(rows), nil)
-		if rows > 1 && p.Stats.Moves[plan.AllReduce] != 7 || p.Stats.Moves[plan.AllReduce] == 0 {
+		if rows > 1 && p.Stats.Moves[protocol.AllReduce] != 7 || p.Stats.Moves[protocol.AllReduce] == 0 {
 			t.Errorf("%d rows: %v", rows, p.Stats)
 		}
 	}
@@ -282,7 +282,7 @@ func TestShardedOptimizer(t *testing.T) {
 			}
 		}
 	}
-	if st := p.Stats; st.Collectives[plan.ReduceScatter] != 6 || st.Collectives[plan.AllGather] != 6 {
+	if st := p.Stats; st.Collectives[protocol.ReduceScatter] != 6 || st.Collectives[protocol.AllGather] != 6 {
 		t.Errorf("%v, expected 6 reduce-scatters and 6 all-gathers\n%s", st, p.Explain())
 	}
 }

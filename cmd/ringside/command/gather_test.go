@@ -194,7 +194,7 @@ func TestGatherSecrets(t *testing.T) {
 }
 
 // TestGatherSigned: with a file of public keys, peers whose update is not signed by their
-// key are skipped with their status; so is a peer that has no key.
+// key are skipped with their outcome; so is a peer that has no key.
 func TestGatherSigned(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // execute runs the command line and returns what it wrote.
@@ -102,7 +102,7 @@ func TestFlagsFromEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out, _, err := execute(t, "version")
-	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, fmt.Sprintf("messages %d,", wire.Version)) {
+	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, fmt.Sprintf("messages %d,", encoding.Version)) {
 		t.Errorf("%q, %v", out, err)
 	}
 	out, _, err = execute(t, "version", "--json")

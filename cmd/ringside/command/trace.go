@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -268,7 +268,7 @@ func (t *traceWriter) event(process int, number uint64, e *client.Event) {
 		out.Args["instructions"] = e.Bytes
 	case client.EventCollective, client.EventOverlapped:
 		out.Name, out.Cat = "unknown collective", "collective"
-		if k := plan.Kind(e.What); e.What < 256 && k.Valid() {
+		if k := protocol.Kind(e.What); e.What < 256 && k.Valid() {
 			out.Name = k.String()
 		}
 		out.Args["bytes"] = e.Bytes

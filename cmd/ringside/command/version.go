@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ring"
 )
 
@@ -28,7 +28,7 @@ type versionInfo struct {
 func thisVersion() versionInfo {
 	v := versionInfo{
 		Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Wire: wire.Version, Ring: ring.Layout,
+		Wire: encoding.Version, Ring: ring.Layout,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

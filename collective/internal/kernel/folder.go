@@ -4,40 +4,40 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // foldTile is the elements of which a bracketed fold makes all partial results before it
 // combines them. The results of a few groups fit a level 1 cache.
 const foldTile = 1 << 10
 
-// Folder folds the buffers of all ranks in the order of a plan.Fold. It keeps the partial
-// results of groups in the wide type, so that f16 and bf16 are rounded once.
+// Folder folds the buffers of all ranks in the order of a protocol.Fold. It keeps the
+// partial results of groups in the wide type, so that f16 and bf16 are rounded once.
 type Folder struct {
 	Set
-	Groups plan.Fold // nil: by rank from the left, in one pass
-	Order  []int     // the ranks in the order of the groups
-	parts  [][]byte  // results of a tile, by group
+	Groups protocol.Fold // nil: by rank from the left, in one pass
+	Order  []int         // the ranks in the order of the groups
+	parts  [][]byte      // results of a tile, by group
 	tiles  struct{ dsts, srcs, parts [][]byte }
 }
 
 // NewFolder returns a folder for n ranks, in the given order of them; nil: by number. The
-// error is plan.ErrBadCall.
-func NewFolder(set Set, fold plan.Fold, order []int, n int) (Folder, error) {
+// error is protocol.ErrBadCall.
+func NewFolder(set Set, fold protocol.Fold, order []int, n int) (Folder, error) {
 	f := Folder{Set: set, Order: slices.Clone(order)}
 	for r := 0; order == nil && r < n; r++ {
 		f.Order = append(f.Order, r)
 	}
 	for r := range n {
 		if len(f.Order) != n || !slices.Contains(f.Order, r) {
-			return f, fmt.Errorf("%w: order %v, expected each of %d ranks once", plan.ErrBadCall, order, n)
+			return f, fmt.Errorf("%w: order %v, expected each of %d ranks once", protocol.ErrBadCall, order, n)
 		}
 	}
 	if err := fold.Check(n); err != nil || fold.Plain() && slices.IsSorted(f.Order) {
 		return f, err
 	}
 	if fold == nil {
-		fold = plan.Fold{n}
+		fold = protocol.Fold{n}
 	}
 	f.Groups = slices.Clone(fold)
 	f.parts = make([][]byte, len(fold))
@@ -51,7 +51,7 @@ func NewFolder(set Set, fold plan.Fold, order []int, n int) (Folder, error) {
 
 // Fold stores the reduction of srcs, which are those of all ranks, in every dst. A dst
 // may be one of the srcs.
-func (f *Folder) Fold(call *plan.Call, dsts, srcs [][]byte) {
+func (f *Folder) Fold(call *protocol.Call, dsts, srcs [][]byte) {
 	if f.Groups == nil {
 		f.Reduce(call.Op, call.DType, call.Scale, dsts, srcs)
 		return
@@ -84,6 +84,6 @@ func (f *Folder) Fold(call *plan.Call, dsts, srcs [][]byte) {
 
 // FoldPair is Fold of the few bytes of two ranks. It reports false, having done nothing,
 // if there is no kernel for them.
-func (f *Folder) FoldPair(call *plan.Call, dst, x, y []byte) bool {
+func (f *Folder) FoldPair(call *protocol.Call, dst, x, y []byte) bool {
 	return f.Groups == nil && f.Pair(call.Op, call.DType, call.Scale, dst, x, y)
 }

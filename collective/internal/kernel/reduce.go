@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 )
 
 // Supported returns an error that wraps [ErrUnsupported] unless op folds elements of dt.
@@ -17,7 +17,7 @@ func Supported(op element.Reduction, dt element.DType) error {
 
 // CheckRequest returns the error of a request of this rank among n that no comm can carry
 // out, and completes the scale of a fold.
-func CheckRequest(r *plan.Request, rank, n int) error {
+func CheckRequest(r *protocol.Request, rank, n int) error {
 	if err := r.Check(rank, n); err != nil || !r.Kind().Folds() {
 		return err
 	}
@@ -25,17 +25,17 @@ func CheckRequest(r *plan.Request, rank, n int) error {
 	return CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src))
 }
 
-// CheckFold returns plan.ErrBadCall unless n bytes can be folded with the given
+// CheckFold returns protocol.ErrBadCall unless n bytes can be folded with the given
 // operation, type and scale.
 func CheckFold(op element.Reduction, dt element.DType, scale float64, n int) error {
 	if err := Supported(op, dt); err != nil {
-		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
+		return fmt.Errorf("%w: %w", protocol.ErrBadCall, err)
 	}
 	if n%dt.Size() != 0 {
-		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, dt)
+		return fmt.Errorf("%w: %d bytes are no whole elements of %v", protocol.ErrBadCall, n, dt)
 	}
 	if scale != 1 && !dt.IsFloat() {
-		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, dt, scale)
+		return fmt.Errorf("%w: %v is not scaled by %v", protocol.ErrBadCall, dt, scale)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/store"
 )
 
@@ -20,7 +20,7 @@ func Run(t *testing.T, s store.Store) {
 	put := func(key string, b []byte, o *store.PutOptions) error {
 		return s.Put(ctx, key, bytes.NewReader(b), int64(len(b)), o)
 	}
-	if _, err := s.Open(ctx, "a/x", store.Get{}); status.Of(err) != status.NotFound {
+	if _, err := s.Open(ctx, "a/x", store.Get{}); outcome.Of(err) != outcome.NotFound {
 		t.Fatalf("what is not there: %v, expected NOT_FOUND", err)
 	}
 	if err := put("a/x", data, &store.PutOptions{Exclusive: true}); err != nil {
@@ -36,7 +36,7 @@ func Run(t *testing.T, s store.Store) {
 	if err := put("a/x", []byte("another one"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Open(ctx, "a/x", store.Get{Off: 3, IfMatch: etag}); status.Of(err) != status.Changed {
+	if _, err := s.Open(ctx, "a/x", store.Get{Off: 3, IfMatch: etag}); outcome.Of(err) != outcome.Changed {
 		t.Errorf("an older ETag: %v, expected CHANGED", err)
 	}
 	done, cancel := context.WithCancel(ctx)
@@ -46,7 +46,7 @@ func Run(t *testing.T, s store.Store) {
 			t.Error("a context that is done was not looked at")
 		}
 		o.Body.Close()
-	} else if status.Of(err) != status.Cancelled {
+	} else if outcome.Of(err) != outcome.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := put("b", data, nil); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -226,7 +226,7 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 		r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Send: m.Send, Recv: m.Recv}
 		in, out := m.InShape.Elems()*size, m.OutShape.Elems()*size
 		if failed == nil {
-			failed = c.buffers(u, ids[m.In], out, step.dead[k], x.Kind == plan.AllReduce)
+			failed = c.buffers(u, ids[m.In], out, step.dead[k], x.Kind == protocol.AllReduce)
 		}
 		r.Src, r.Dst = bytesOr(u.src, in), bytesOr(u.dst, out)
 		c.show(group, u.src)
@@ -256,7 +256,7 @@ func (c *carrier) sends(u *movement, n int64) {
 func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint64, failed error) ([]movement, error) {
 	m, u := &x.Moves[0], &movement{began: c.monitor.now()}
 	pipe, size := c.pipes[[2]int(x.Group)], x.DType.Size()
-	if x.Kind == plan.Recv {
+	if x.Kind == protocol.Recv {
 		n := m.OutShape.Elems() * size
 		if failed == nil {
 			failed = c.alloc(u, n)
@@ -354,7 +354,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 	}
 	for k := range all {
 		u, m := &all[k], &x.Moves[k]
-		if x.Kind == plan.Send {
+		if x.Kind == protocol.Send {
 			continue
 		}
 		if broken != nil || *failed != nil {
@@ -368,7 +368,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 }
 
 // waited notes that a collective is over, for which the worker has waited since asked.
-func (c *carrier) waited(kind plan.Kind, u *movement, asked time.Time) {
+func (c *carrier) waited(kind protocol.Kind, u *movement, asked time.Time) {
 	event := wire.EventCollective
 	if u.work != nil {
 		event = wire.EventOverlapped
@@ -413,11 +413,11 @@ func sentBytes(x *shard.Collective, m *shard.Move, place int) int64 {
 	size, p := int64(x.DType.Size()), int64(len(x.Group))
 	in, out := size*int64(m.InShape.Elems()), size*int64(m.OutShape.Elems())
 	switch x.Kind {
-	case plan.AllReduce:
+	case protocol.AllReduce:
 		return 2 * in * (p - 1) / p
-	case plan.ReduceScatter:
+	case protocol.ReduceScatter:
 		return in * (p - 1) / p
-	case plan.AllGather:
+	case protocol.AllGather:
 		return out * (p - 1) / p
 	}
 	return in - size*int64(m.Send[place])

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -15,7 +15,7 @@ import (
 
 // moveOnce carries out one collective on all sessions, each with the elements that in
 // returns for its part, and returns the result of each.
-func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
+func moveOnce(t *testing.T, sessions []*shared, kind protocol.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
 	t.Helper()
 	group := make([]int, len(sessions))
 	for r := range group {
@@ -24,7 +24,7 @@ func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in
 	m.In, m.Out = 0, 1
 	c := &shard.Collective{Kind: kind, Op: element.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
 	steps := []planStep{
-		{Step: &shard.Step{Kind: shard.Start, Collective: c}, dead: []bool{kind == plan.AllReduce}},
+		{Step: &shard.Step{Kind: shard.Start, Collective: c}, dead: []bool{kind == protocol.AllReduce}},
 		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Var{0}}},
 	}
 	p := &shard.Plan{Inputs: make([]shard.Placed, 1), Outputs: []shard.Output{{Var: 1}}}
@@ -75,17 +75,17 @@ func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
 			}
 			return x
 		}
-		for kind, c := range map[plan.Kind]struct {
+		for kind, c := range map[protocol.Kind]struct {
 			move shard.Move
 			want func(rank, i int) float32
 		}{
-			plan.AllReduce: {shard.Move{InShape: tensor.Shape{3 * part}, OutShape: tensor.Shape{3 * part}},
+			protocol.AllReduce: {shard.Move{InShape: tensor.Shape{3 * part}, OutShape: tensor.Shape{3 * part}},
 				func(_, i int) float32 { return sum(i) }},
-			plan.AllGather: {shard.Move{InShape: tensor.Shape{part}, OutShape: tensor.Shape{whole}, Recv: counts},
+			protocol.AllGather: {shard.Move{InShape: tensor.Shape{part}, OutShape: tensor.Shape{whole}, Recv: counts},
 				func(_, i int) float32 { return in(i/part, i%part) }},
-			plan.ReduceScatter: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{part}, Send: counts},
+			protocol.ReduceScatter: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{part}, Send: counts},
 				func(rank, i int) float32 { return sum(rank*part + i) }},
-			plan.AllToAll: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{whole}, Send: counts, Recv: counts},
+			protocol.AllToAll: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{whole}, Send: counts, Recv: counts},
 				func(rank, i int) float32 { return in(i/part, rank*part+i%part) }},
 		} {
 			got := moveOnce(t, sessions, kind, c.move, in)
@@ -103,7 +103,7 @@ func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
 			}
 		}
 		small := shard.Move{InShape: tensor.Shape{part / 2}, OutShape: tensor.Shape{part / 2}}
-		moveOnce(t, sessions, plan.AllReduce, small, in)
+		moveOnce(t, sessions, protocol.AllReduce, small, in)
 		if staged, _ := sessions[0].groups[0].Copied(); staged != 1 {
 			t.Errorf("an all-reduce of %d bytes: %d staged, expected 1", 2*part, staged)
 		}
@@ -125,7 +125,7 @@ func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
 	}
 	const n = 512 << 10
 	m := shard.Move{InShape: tensor.Shape{n}, OutShape: tensor.Shape{n}}
-	got := moveOnce(t, sessions, plan.AllReduce, m, func(rank, i int) float32 { return float32(rank + i) })
+	got := moveOnce(t, sessions, protocol.AllReduce, m, func(rank, i int) float32 { return float32(rank + i) })
 	for rank := range got {
 		if len(got[rank]) != n || got[rank][n-1] != 2*n-1 {
 			t.Errorf("rank %d has %v elements", rank, len(got[rank]))

@@ -3,7 +3,7 @@ package worker
 import (
 	"slices"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -85,10 +85,10 @@ func (r *rankPlan) prepareCollective(step *planStep, pending map[int]*planStep) 
 	moves := step.Collective.Moves
 	step.dead = make([]bool, len(moves))
 	for k, m := range moves {
-		if step.Collective.Kind != plan.Send {
+		if step.Collective.Kind != protocol.Send {
 			r.note(m.Out)
 		}
-		if step.Collective.Kind == plan.Recv {
+		if step.Collective.Kind == protocol.Recv {
 			continue
 		}
 		step.dead[k] = !slices.ContainsFunc(moves[:k], func(n shard.Move) bool { return n.In == m.In })

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -43,7 +43,7 @@ func (c *carrier) agree(ctx context.Context, err error) error {
 		if err != nil {
 			vote[0] = 1
 		}
-		r := collective.Raw{Kind: plan.AllReduce, Op: element.Max, DType: element.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
+		r := collective.Raw{Kind: protocol.AllReduce, Op: element.Max, DType: element.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
 		if err := r.Do(ctx, g); err != nil {
 			return fmt.Errorf("%w: %w", errTeam, err)
 		}
@@ -66,7 +66,7 @@ func findFailure(ctx context.Context, g *collective.Group, err error) error {
 	for i := range counts {
 		counts[i] = ballotBytes
 	}
-	r := collective.Raw{Kind: plan.AllGather, DType: element.U8, Dst: all, Src: mine, Recv: counts}
+	r := collective.Raw{Kind: protocol.AllGather, DType: element.U8, Dst: all, Src: mine, Recv: counts}
 	if err := r.Do(ctx, g); err != nil {
 		return fmt.Errorf("%w: %w", errTeam, err)
 	}
@@ -86,7 +86,7 @@ func findFailure(ctx context.Context, g *collective.Group, err error) error {
 // redistribution, consists of.
 func (c *carrier) rides(r *rankPlan) bool {
 	first := r.steps[0]
-	if len(r.steps) != 2 || first.Kind != shard.Start || !first.inline || first.Collective.Kind != plan.AllReduce || len(first.Collective.Moves) != 1 {
+	if len(r.steps) != 2 || first.Kind != shard.Start || !first.inline || first.Collective.Kind != protocol.AllReduce || len(first.Collective.Moves) != 1 {
 		return false
 	}
 	voters := c.voters()

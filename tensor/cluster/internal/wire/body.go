@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Body carries a program, or a part of one that is larger than a message. Parts come in
@@ -21,7 +21,7 @@ type Body struct {
 // BodyOverhead is the most bytes of a Body beside its part.
 const BodyOverhead = 8 + HashBytes + 4 + 4 + 4
 
-func (m *Body) walk(w *wire.Walk) {
+func (m *Body) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.Fixed("Hash", m.Hash[:])
 	w.U32("Total", &m.Total)
@@ -32,7 +32,7 @@ func (m *Body) walk(w *wire.Walk) {
 	}
 }
 
-func (m *Body) check(w *wire.Walk) {
+func (m *Body) check(w *encoding.Walk) {
 	if m.Total > MaxProgram {
 		w.Fail("Total", "%d bytes are over the limit of %d", m.Total, MaxProgram)
 	}

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // CloseSession tells a worker that a session is over: the worker frees its tensors. With
 // CodeOK the client has closed the session or is gone, and the worker also ends the
@@ -13,7 +13,7 @@ type CloseSession struct {
 	Reason  Code // CodeOK: the client said Bye, or is gone
 }
 
-func (m *CloseSession) walk(w *wire.Walk) {
+func (m *CloseSession) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U32("Reason", (*uint32)(&m.Reason))
 }

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
@@ -20,7 +20,7 @@ type Device struct {
 	Used    uint64 // bytes of values
 }
 
-func (m *Device) walk(w *wire.Walk) {
+func (m *Device) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U8("Kind", (*uint8)(&m.Info.Kind))
 	w.Fixed("ID", m.Info.ID[:])
@@ -34,7 +34,7 @@ func (m *Device) walk(w *wire.Walk) {
 
 // checkSpeed fails a message that was parsed unless both speeds are numbers of at least
 // 0.
-func checkSpeed(w *wire.Walk, flops, bandwidth float64) {
+func checkSpeed(w *encoding.Walk, flops, bandwidth float64) {
 	if w.Parses() && !(flops >= 0 && bandwidth >= 0) {
 		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", flops, bandwidth)
 	}

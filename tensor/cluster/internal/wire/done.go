@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Done answers a Run.
 //
@@ -48,7 +48,7 @@ type Result struct {
 // maxAt is more instructions than MaxProgram bytes hold.
 const maxAt = MaxProgram
 
-func (m *Done) walk(w *wire.Walk) {
+func (m *Done) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Seq", &m.Seq)
 	w.U32("Code", (*uint32)(&m.Code))
@@ -67,8 +67,8 @@ func (m *Done) walk(w *wire.Walk) {
 	case w.Parses():
 		m.Op, m.Inputs = "", ""
 	}
-	wire.List(w, "Results", &m.Results, MaxResults, 2+minValue)
-	wire.List(w, "Returned", &m.Returned, MaxReturns, HandleBytes)
+	encoding.List(w, "Results", &m.Results, MaxResults, 2+minValue)
+	encoding.List(w, "Returned", &m.Returned, MaxReturns, HandleBytes)
 	last := uint64(0)
 	for i := range m.Results {
 		r := &m.Results[i]
@@ -84,7 +84,7 @@ func (m *Done) walk(w *wire.Walk) {
 	walkHandles(w, "Returned", m.Returned)
 }
 
-func walkHandles(w *wire.Walk, field string, handles []Handle) {
+func walkHandles(w *encoding.Walk, field string, handles []Handle) {
 	for i := range handles {
 		w.Handle(field, &handles[i])
 	}
@@ -93,13 +93,13 @@ func walkHandles(w *wire.Walk, field string, handles []Handle) {
 // appendDone and parseDone are Append and Parse for the message that ends every step:
 // their Walk is on the stack.
 func appendDone(dst []byte, m *Done) []byte {
-	w := wire.Appending(dst)
+	w := encoding.Appending(dst)
 	m.walk(&w)
 	return w.Appended()
 }
 
 func parseDone(src []byte, m *Done) error {
-	w := wire.Parsing("Done", src)
+	w := encoding.Parsing("Done", src)
 	m.walk(&w)
 	return w.End()
 }

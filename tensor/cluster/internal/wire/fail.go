@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Fail says that a session is over, and why. From a worker it is a claim, in whose place
 // the dispatcher may tell the client a better reason. Without a session it says why the
@@ -13,7 +13,7 @@ type Fail struct {
 	Text    string // at most MaxText bytes, see CutText
 }
 
-func (m *Fail) walk(w *wire.Walk) {
+func (m *Fail) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U32("Code", (*uint32)(&m.Code))
 	w.Text("Text", &m.Text, MaxText)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Flow tells the dispatcher that enough of a session's messages wait at its worker, or
 // that there is room again. The worker takes messages that are on their way meanwhile.
@@ -12,7 +12,7 @@ type Flow struct {
 	Stop    bool
 }
 
-func (m *Flow) walk(w *wire.Walk) {
+func (m *Flow) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.Bool("Stop", &m.Stop)
 }

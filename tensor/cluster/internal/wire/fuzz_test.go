@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
-	"github.com/ringside-go/ringside/ipc/wire/wiretest"
+	"github.com/ringside-go/ringside/ipc/encoding"
+	"github.com/ringside-go/ringside/ipc/encoding/encodingtest"
 )
 
-func FuzzParse(f *testing.F) { wiretest.Fuzz(f, messages()) }
+func FuzzParse(f *testing.F) { encodingtest.Fuzz(f, messages()) }
 
 // FuzzRun: the same for a run predicted from another.
 func FuzzRun(f *testing.F) {
@@ -48,7 +48,7 @@ func FuzzIDs(f *testing.F) {
 		last, ids := widen(lastBytes, lastBase), widen(idBytes, base)
 		b := appendIDs(lastBase, last, base, ids)
 		got := make([]uint64, len(ids))
-		w := wire.Parsing("test", b)
+		w := encoding.Parsing("test", b)
 		walkIDs(&w, "IDs", lastBase, last, base, got)
 		if err := w.End(); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // A list of ids is encoded as the changes since the last list of the same program. In a
 // training loop there are few: the run before made the parameters at the same places (so
@@ -46,7 +46,7 @@ func idToken(last, ids []uint64, shift uint64, i int) (mode uint64, n int) {
 // walkIDs visits the tokens of ids. last is the list before this one and lastBase the
 // base that it was sent with; both are empty when there was none. A parser has given ids
 // its length, which must have been checked against a limit: predicted ids have no bytes.
-func walkIDs(w *wire.Walk, field string, lastBase uint64, last []uint64, base uint64, ids []uint64) {
+func walkIDs(w *encoding.Walk, field string, lastBase uint64, last []uint64, base uint64, ids []uint64) {
 	shift := base - lastBase
 	for i := 0; i < len(ids); {
 		var token uint64

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Link carries data between a client and one of its workers before they have a connection
 // of their own for tensors: addresses, and the results of trying them. The dispatcher
@@ -16,7 +16,7 @@ type Link struct {
 	Data  []byte // at most MaxLink
 }
 
-func (m *Link) walk(w *wire.Walk) {
+func (m *Link) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.Number("Rank", &m.Rank, MaxWorkers-1)
 	w.Number("Round", &m.Round, MaxLinkRounds-1)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Meet carries data between the workers of a session before they have connections of
 // their own: addresses, or the notice that the descriptor of a connection for the first
@@ -16,7 +16,7 @@ type Meet struct {
 	Data    []byte // at most MaxMeet
 }
 
-func (m *Meet) walk(w *wire.Walk) {
+func (m *Meet) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.Number("Rank", &m.Rank, MaxWorkers-1)
 	w.Number("Group", &m.Group, MaxMeetGroups-1)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // OpenSession asks for a session. The dispatcher sets Apart, Flops, Bandwidth, Rank, Key
 // and Token in what it passes on, and clears Direct where it knows of something against
@@ -30,7 +30,7 @@ type OpenSession struct {
 	Name   string // for status reports
 }
 
-func (m *OpenSession) walk(w *wire.Walk) {
+func (m *OpenSession) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Quota", &m.Quota)
 	w.Bool("Apart", &m.Apart)

@@ -3,7 +3,7 @@ package wire
 import (
 	"math/bits"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Payload returns the number of bytes of tensors that a message carries itself, instead
@@ -11,7 +11,7 @@ import (
 // Payload steps over the fields and keeps nothing. It counts a message that does not
 // parse up to the error.
 func Payload(kind uint32, body []byte) int {
-	p := payload{w: wire.Parsing("payload", body)}
+	p := payload{w: encoding.Parsing("payload", body)}
 	switch kind {
 	case KindRun:
 		p.run()
@@ -23,7 +23,7 @@ func Payload(kind uint32, body []byte) int {
 
 // payload steps over the fields of a message and counts the bytes of inline values.
 type payload struct {
-	w     wire.Walk
+	w     encoding.Walk
 	bytes int
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Flags of a Run.
@@ -88,19 +88,19 @@ func SetTurn(body []byte) bool {
 	return true
 }
 
-func (m *Run) walk(w *wire.Walk, h *History) {
+func (m *Run) walk(w *encoding.Walk, h *History) {
 	w.U64("Session", &m.Session)
 	w.U64("Seq", &m.Seq)
 	w.Fixed("Hash", m.Hash[:])
 	w.U64("Base", &m.Base)
 	past := m.walkPast(w, h)
-	wire.List(w, "Scalars", &m.Scalars, MaxScalars, 0) // a predicted scalar takes a bit
-	wire.List(w, "Inputs", &m.Inputs, MaxIDs, 0)       // predicted ids take no bytes
-	wire.List(w, "Frees", &m.Frees, MaxIDs, 0)
-	wire.List(w, "Fetch", &m.Fetch, MaxIDs, 0)
-	wire.List(w, "Uploads", &m.Uploads, MaxUploads, minUpload)
-	wire.List(w, "Returns", &m.Returns, MaxReturns, HandleBytes)
-	wire.List(w, "Forget", &m.Forget, MaxForget, HashBytes)
+	encoding.List(w, "Scalars", &m.Scalars, MaxScalars, 0) // predicted ones take a bit
+	encoding.List(w, "Inputs", &m.Inputs, MaxIDs, 0)       // predicted ones take no bytes
+	encoding.List(w, "Frees", &m.Frees, MaxIDs, 0)
+	encoding.List(w, "Fetch", &m.Fetch, MaxIDs, 0)
+	encoding.List(w, "Uploads", &m.Uploads, MaxUploads, minUpload)
+	encoding.List(w, "Returns", &m.Returns, MaxReturns, HandleBytes)
+	encoding.List(w, "Forget", &m.Forget, MaxForget, HashBytes)
 	if w.Err() != nil {
 		return
 	}
@@ -122,7 +122,7 @@ var nothing = new(pastRun)
 
 // walkPast visits the last base and the flags, and returns the run that m is predicted
 // from.
-func (m *Run) walkPast(w *wire.Walk, h *History) *pastRun {
+func (m *Run) walkPast(w *encoding.Walk, h *History) *pastRun {
 	past := h.find(m.Hash)
 	lastBase, flags := uint64(0), m.Flags&^runPredicted
 	if past != nil {
@@ -147,7 +147,7 @@ func (m *Run) walkPast(w *wire.Walk, h *History) *pastRun {
 	return past
 }
 
-func (u *Upload) walk(w *wire.Walk, base uint64) {
+func (u *Upload) walk(w *encoding.Walk, base uint64) {
 	w.Delta("Uploads.ID", &u.ID, base)
 	w.Number("Uploads.Stage", &u.Stage, MaxWorkers)
 	w.U8("Uploads.Layout", &u.Layout)
@@ -162,7 +162,7 @@ func (u *Upload) walk(w *wire.Walk, base uint64) {
 // neither: the caller calls h.Record(m) once the message is committed. A nil h predicts
 // nothing.
 func AppendRun(dst []byte, m *Run, h *History) []byte {
-	w := wire.Appending(dst)
+	w := encoding.Appending(dst)
 	m.walk(&w, h)
 	return w.Appended()
 }
@@ -172,7 +172,7 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 // Uploads' inline values point into src. The error is ErrHistory when the two histories
 // differ.
 func ParseRun(src []byte, m *Run, h *History) error {
-	w := wire.Parsing("Run", src)
+	w := encoding.Parsing("Run", src)
 	m.walk(&w, h)
 	return w.End()
 }

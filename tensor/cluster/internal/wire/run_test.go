@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // loop makes the runs of a training loop: parameters and moments that every step makes
@@ -167,7 +167,7 @@ func TestRunLostHistory(t *testing.T) {
 
 // appendIDs returns the bytes of ids.
 func appendIDs(lastBase uint64, last []uint64, base uint64, ids []uint64) []byte {
-	w := wire.Appending(nil)
+	w := encoding.Appending(nil)
 	walkIDs(&w, "IDs", lastBase, last, base, ids)
 	return w.Appended()
 }
@@ -195,7 +195,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s: %d bytes, want %d", c.what, len(b), c.size)
 		}
 		got := make([]uint64, len(c.ids))
-		w := wire.Parsing("test", append(b, "rest"...))
+		w := encoding.Parsing("test", append(b, "rest"...))
 		walkIDs(&w, "IDs", 100, last, 200, got)
 		if rest := w.Take("rest", 4); string(rest) != "rest" || w.End() != nil {
 			t.Errorf("%s: parsed %v, then %q: %v", c.what, got, rest, w.End())
@@ -222,7 +222,7 @@ func TestIDs(t *testing.T) {
 		{"endless varint", bytes.Repeat([]byte{0xFF}, 20), 1},
 	} {
 		ids := make([]uint64, c.n)
-		w := wire.Parsing("test", c.src)
+		w := encoding.Parsing("test", c.src)
 		if walkIDs(&w, "IDs", 100, last, 200, ids); !errors.Is(w.Err(), ErrMalformed) {
 			t.Errorf("%s: %v, %v", c.what, ids, w.Err())
 		}

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Save has the workers of a session write values to files, each worker to its own: file r
 // of the message is for rank r. A worker writes its parts of the values one after the
@@ -21,11 +21,11 @@ const (
 	MaxSaves  = 1024
 )
 
-func (m *Save) walk(w *wire.Walk) {
+func (m *Save) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Seq", &m.Seq)
-	wire.List(w, "Bases", &m.Bases, MaxSavers, 1)
-	wire.List(w, "IDs", &m.IDs, MaxSaves, 1)
+	encoding.List(w, "Bases", &m.Bases, MaxSavers, 1)
+	encoding.List(w, "IDs", &m.IDs, MaxSaves, 1)
 	for i := range m.Bases {
 		if w.Uvarint("Bases", &m.Bases[i]); w.Parses() && m.Bases[i] > maxDimProduct {
 			w.Fail("Bases", "%d is not within a file", m.Bases[i])

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Saved answers a Save: the parts that one worker wrote, in this order and without gaps.
 //
@@ -30,14 +30,14 @@ type Piece struct {
 // Sum is the number of bytes of a checksum.
 const Sum = 32
 
-func (m *Saved) walk(w *wire.Walk) {
+func (m *Saved) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Seq", &m.Seq)
 	w.U64("End", &m.End)
 	w.Number("Rank", &m.Rank, MaxWorkers-1)
 	w.U32("Code", (*uint32)(&m.Code))
 	w.Text("Text", &m.Text, MaxText)
-	wire.List(w, "Pieces", &m.Pieces, MaxSaves, 2+Sum)
+	encoding.List(w, "Pieces", &m.Pieces, MaxSaves, 2+Sum)
 	last := uint32(0)
 	for i := range m.Pieces {
 		x := &m.Pieces[i]
@@ -52,7 +52,7 @@ func (m *Saved) walk(w *wire.Walk) {
 		last = x.Index
 		rank := walkRank(w, "Pieces.Dims", len(x.Dims))
 		if w.Parses() {
-			x.Start, x.Dims = wire.Resize(x.Start, rank), wire.Resize(x.Dims, rank)
+			x.Start, x.Dims = encoding.Resize(x.Start, rank), encoding.Resize(x.Dims, rank)
 		}
 		walkDims(w, "Pieces.Start", x.Start)
 		walkDims(w, "Pieces.Dims", x.Dims)

@@ -3,7 +3,7 @@ package wire
 import (
 	"math"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // The scalars of a Run are encoded as a bit for each, lowest first, which says whether it
@@ -26,7 +26,7 @@ func differs(last, now []float64, i int) bool {
 }
 
 // walkScalars visits the scalars now, predicted from last.
-func walkScalars(w *wire.Walk, last, now []float64) {
+func walkScalars(w *encoding.Walk, last, now []float64) {
 	if w.Parses() {
 		parseScalars(w, last, now)
 		return
@@ -47,7 +47,7 @@ func walkScalars(w *wire.Walk, last, now []float64) {
 	}
 }
 
-func parseScalars(w *wire.Walk, last, now []float64) {
+func parseScalars(w *encoding.Walk, last, now []float64) {
 	n := len(now)
 	mask := w.Take("Scalars", (n+7)/8)
 	if w.Err() != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/shm"
 )
 
@@ -27,7 +27,7 @@ type Segment struct {
 	Export  []byte // at most MaxExport
 }
 
-func (m *Segment) walk(w *wire.Walk) {
+func (m *Segment) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("ID", &m.ID)
 	w.U64("Bytes", &m.Bytes)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // SessionOpened tells a client that its session is open at a worker. Each of the
 // session's workers sends one.
@@ -14,7 +14,7 @@ type SessionOpened struct {
 	Worker  string // its name
 }
 
-func (m *SessionOpened) walk(w *wire.Walk) {
+func (m *SessionOpened) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U32("PID", &m.PID)
 	w.Bool("Apart", &m.Apart)

@@ -3,7 +3,7 @@ package wire
 import (
 	"slices"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // StatusReply has the dispatcher's counters.
@@ -23,13 +23,13 @@ type Counter struct {
 	Value uint64
 }
 
-func (m *StatusReply) walk(w *wire.Walk) {
+func (m *StatusReply) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
-	wire.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
+	encoding.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
 	m.Counters.walk(w)
 }
 
-func (c Counters) walk(w *wire.Walk) {
+func (c Counters) walk(w *encoding.Walk) {
 	for i := range c {
 		w.Text("Counters.Name", &c[i].Name, MaxName)
 		w.Uvarint("Counters.Value", &c[i].Value)

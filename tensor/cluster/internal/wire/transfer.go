@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Transfer is the body of the messages between a client and a worker that share no
 // memory, on a connection of their own. Each is about one block. The block's bytes go
@@ -17,7 +17,7 @@ type Transfer struct {
 	Handle  Handle // of the block, as its owner names it
 }
 
-func (m *Transfer) walk(w *wire.Walk) {
+func (m *Transfer) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.Handle("Handle", &m.Handle)
 }

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Turn is a message of the protocol of turns, by which a session of several workers runs
 // on connections of its own: see package turn. It has its own kind (KindTurn) and is sent
@@ -27,7 +27,7 @@ const (
 	TurnOver
 )
 
-func (m *Turn) walk(w *wire.Walk) {
+func (m *Turn) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U8("What", (*uint8)(&m.What))
 	if w.Parses() && m.What > TurnOver {

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Value is a tensor in a message: its type, its shape, and its bytes, either within the
 // message or by handle.
@@ -36,13 +36,13 @@ const minValue = 3
 
 // walk visits: dtype uint8, form uint8, rank uint8, dims uvarint each, then the handle,
 // or the length (uvarint) and the bytes, or nothing.
-func (v *Value) walk(w *wire.Walk, field string) {
+func (v *Value) walk(w *encoding.Walk, field string) {
 	form := v.form()
 	w.U8(field, &v.DType)
 	w.U8(field, &form)
 	rank := walkRank(w, field, len(v.Dims))
 	if w.Parses() {
-		v.Dims = wire.Resize(v.Dims, rank)
+		v.Dims = encoding.Resize(v.Dims, rank)
 		v.Inline, v.Handle, v.Elsewhere = nil, Handle{}, form == formNone
 	}
 	walkDims(w, field, v.Dims)
@@ -61,7 +61,7 @@ func (v *Value) walk(w *wire.Walk, field string) {
 }
 
 // walkRank visits a number of dims.
-func walkRank(w *wire.Walk, field string, n int) int {
+func walkRank(w *encoding.Walk, field string, n int) int {
 	rank := uint8(n)
 	if w.U8(field, &rank); w.Parses() && rank > MaxRank {
 		w.Fail(field, "rank %d is over the limit of %d", rank, MaxRank)
@@ -71,7 +71,7 @@ func walkRank(w *wire.Walk, field string, n int) int {
 }
 
 // walkDims visits dims, or positions within dims.
-func walkDims(w *wire.Walk, field string, dims []int) {
+func walkDims(w *encoding.Walk, field string, dims []int) {
 	for i := range dims {
 		d := uint64(dims[i])
 		w.Uvarint(field, &d)
@@ -88,7 +88,7 @@ func walkDims(w *wire.Walk, field string, dims []int) {
 
 // checkElements refuses dims of more than maxDimProduct elements. Behind a dimension of 0
 // the others may be of any size.
-func checkElements(w *wire.Walk, field string, dims []int) {
+func checkElements(w *encoding.Walk, field string, dims []int) {
 	elements := uint64(1)
 	for i, d := range dims {
 		if elements > 0 && uint64(d) > maxDimProduct/elements {

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Watch asks a worker for its counters, sessions and events. A worker measures from the
 // first Watch until some seconds after the last.
@@ -14,7 +14,7 @@ type Watch struct {
 	Worker  string // the worker asked; empty: all
 }
 
-func (m *Watch) walk(w *wire.Walk) {
+func (m *Watch) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Ask", &m.Ask)
 	w.Bool("Events", &m.Events)

@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import "github.com/ringside-go/ringside/ipc/encoding"
 
 // Watched answers a Watch.
 //
@@ -61,7 +61,7 @@ const (
 	// Bytes its number of instructions.
 	EventProgram EventKind = 2
 	// EventCollective is a collective for which the worker waited. The field What has its
-	// kind in package collective/plan, Bytes the bytes that the worker sent.
+	// kind in package collective/protocol, Bytes the bytes that the worker sent.
 	EventCollective EventKind = 3
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.
@@ -74,14 +74,14 @@ const (
 	MaxWatched = 256  // sessions
 )
 
-func (m *Watched) walk(w *wire.Walk) {
+func (m *Watched) walk(w *encoding.Walk) {
 	w.U64("Session", &m.Session)
 	w.U64("Ask", &m.Ask)
 	w.Text("Worker", &m.Worker, MaxName)
 	w.Uvarint("Now", &m.Now)
-	wire.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
-	wire.List(w, "Sessions", &m.Sessions, MaxWatched, 8)
-	wire.List(w, "Events", &m.Events, MaxEvents, 6)
+	encoding.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
+	encoding.List(w, "Sessions", &m.Sessions, MaxWatched, 8)
+	encoding.List(w, "Events", &m.Events, MaxEvents, 6)
 	w.Uvarint("First", &m.First)
 	w.Bool("More", &m.More)
 	m.Counters.walk(w)

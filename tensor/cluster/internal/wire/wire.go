@@ -1,6 +1,6 @@
 // Package wire defines the messages of sessions: for each a type in a file of its own,
 // with one function that lists its fields, by which [Append] and [Parse] encode it (see
-// ipc/wire, whose version and limits hold here too).
+// ipc/encoding, whose version and limits hold here too).
 //
 // A message's body begins with the session's id:
 //
@@ -21,7 +21,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/shm"
 )
 
@@ -78,28 +78,28 @@ func KindName(kind uint32) string {
 
 // Limits. The parser refuses what is larger.
 const (
-	MaxName       = wire.MaxName // bytes of a name
-	MaxText       = wire.MaxText // bytes of an error's text; senders cut theirs
-	MaxRank       = 8            // dimensions of a tensor
-	MaxInline     = 256          // bytes of a value within the message
-	MaxScalars    = 8192         // scalars of a run
-	MaxIDs        = 32768        // ids in one list of a run
-	MaxUploads    = 4096         // uploads of a run
-	MaxReturns    = 8192         // handles given back by one message
-	MaxForget     = 1024         // program hashes forgotten by one run
-	MaxResults    = 8192         // results of a run
-	MaxProgram    = 1 << 24      // bytes of a program, over all its parts
-	MaxExport     = 128          // bytes of a device's name for its memory (CUDA has 64)
-	MaxCounters   = 1024         // counters of a status reply
-	MaxWorkers    = 1024         // workers of a session
-	MaxKey        = 64           // bytes of a key, and of a token
-	MaxConfig     = 1 << 16      // bytes of a session's config
-	MaxMeet       = 1 << 12      // bytes of a Meet's data
-	MaxMeetGroups = 1 << 24      // groups that the workers of a session form
-	MaxMeetRounds = 64           // Meets of a worker about one group
-	MaxLink       = 1 << 13      // bytes of a Link's data
-	MaxLinkRounds = 8            // Links of one end
-	SessionBytes  = 8            // length of the session id that begins a body
+	MaxName       = encoding.MaxName // bytes of a name
+	MaxText       = encoding.MaxText // bytes of an error's text; senders cut theirs
+	MaxRank       = 8                // dimensions of a tensor
+	MaxInline     = 256              // bytes of a value within the message
+	MaxScalars    = 8192             // scalars of a run
+	MaxIDs        = 32768            // ids in one list of a run
+	MaxUploads    = 4096             // uploads of a run
+	MaxReturns    = 8192             // handles given back by one message
+	MaxForget     = 1024             // program hashes forgotten by one run
+	MaxResults    = 8192             // results of a run
+	MaxProgram    = 1 << 24          // bytes of a program, over all its parts
+	MaxExport     = 128              // bytes of a device's memory's name (CUDA: 64)
+	MaxCounters   = 1024             // counters of a status reply
+	MaxWorkers    = 1024             // workers of a session
+	MaxKey        = 64               // bytes of a key, and of a token
+	MaxConfig     = 1 << 16          // bytes of a session's config
+	MaxMeet       = 1 << 12          // bytes of a Meet's data
+	MaxMeetGroups = 1 << 24          // groups that the workers of a session form
+	MaxMeetRounds = 64               // Meets of a worker about one group
+	MaxLink       = 1 << 13          // bytes of a Link's data
+	MaxLinkRounds = 8                // Links of one end
+	SessionBytes  = 8                // length of the session id that begins a body
 	HandleBytes   = shm.HandleSize
 	HashBytes     = 16      // length of a program hash
 	maxDimProduct = 1 << 62 // elements of a tensor: their count fits an int64
@@ -107,7 +107,7 @@ const (
 
 // ErrMalformed is returned by Parse and ParseRun for bytes that are not such a message.
 // Its text names the message, the field, the value and what was expected.
-var ErrMalformed = wire.ErrMalformed
+var ErrMalformed = encoding.ErrMalformed
 
 // ErrHistory is returned by ParseRun when the sender predicted from a run that this end
 // does not remember: one end missed a message or a Record. The session is lost.
@@ -120,7 +120,7 @@ type Handle = shm.Handle
 type Hash [HashBytes]byte
 
 // CutText returns s shortened to at most MaxText bytes.
-func CutText(s string) string { return wire.CutText(s) }
+func CutText(s string) string { return encoding.CutText(s) }
 
 // Session returns the session id that body begins with; false for a body too short.
 func Session(body []byte) (uint64, bool) {

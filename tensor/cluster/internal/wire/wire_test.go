@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire/wiretest"
+	"github.com/ringside-go/ringside/ipc/encoding/encodingtest"
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
@@ -42,8 +42,8 @@ func sampleRun() *Run {
 }
 
 // plainRun is Run without a history.
-func plainRun(name string, m *Run) wiretest.Message {
-	return wiretest.Of(name, m,
+func plainRun(name string, m *Run) encodingtest.Message {
+	return encodingtest.Of(name, m,
 		func(dst []byte, m *Run) []byte { return AppendRun(dst, m, nil) },
 		func(src []byte, m *Run) error { return ParseRun(src, m, nil) })
 }
@@ -52,14 +52,14 @@ func plainRun(name string, m *Run) wiretest.Message {
 func of[T any, P interface {
 	*T
 	Message
-}](name string, m P) wiretest.Message {
-	return wiretest.Of(name, (*T)(m),
+}](name string, m P) encodingtest.Message {
+	return encodingtest.Of(name, (*T)(m),
 		func(dst []byte, m *T) []byte { return Append(dst, P(m)) },
 		func(src []byte, m *T) error { return Parse(src, P(m)) })
 }
 
-func messages() []wiretest.Message {
-	return []wiretest.Message{
+func messages() []encodingtest.Message {
+	return []encodingtest.Message{
 		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"}),
 		of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
 			Flops: 6e13, Bandwidth: 3.3e12}}),
@@ -100,7 +100,7 @@ func messages() []wiretest.Message {
 	}
 }
 
-func TestMessages(t *testing.T) { wiretest.Test(t, messages(), *update) }
+func TestMessages(t *testing.T) { encodingtest.Test(t, messages(), *update) }
 
 func TestSession(t *testing.T) {
 	for _, m := range messages() {

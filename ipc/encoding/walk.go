@@ -1,0 +1,306 @@
+package encoding
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/ringside-go/ringside/shm"
+)
+
+// Walk visits the fields of one message in the order in which they are encoded. A message
+// has one function that lists its fields; the Walk that it is given decides whether it
+// appends them or parses them:
+//
+//	func (m *Flow) walk(w *encoding.Walk) {
+//		w.U64("Session", &m.Session)
+//		w.Bool("Stop", &m.Stop)
+//	}
+//
+// A Walk that appends only reads the fields, and trusts them. One that parses checks each
+// field against the bytes that are there and against its limit before it allocates. After
+// its first error it sets every further field to zero.
+type Walk struct {
+	parses bool
+	buf    []byte // the bytes appended so far, or those to parse
+	n      int    // bytes parsed so far
+	msg    any    // the message that is parsed, or its name, for errors
+	err    error
+}
+
+// Appending returns a Walk that appends to dst. See [Walk.Appended].
+func Appending(dst []byte) Walk { return Walk{buf: dst} }
+
+// Parsing returns a Walk that parses src. msg is a pointer to the message, whose type
+// names it in errors, or a name. See [Walk.End].
+func Parsing(msg any, src []byte) Walk { return Walk{parses: true, buf: src, msg: msg} }
+
+// Appended returns dst of [Appending] with the fields behind it.
+func (w *Walk) Appended() []byte { return w.buf }
+
+// End returns the first error of a Walk that parses. Bytes behind the last field are one.
+func (w *Walk) End() error {
+	if w.err == nil && w.n != len(w.buf) {
+		w.Fail("end", "%d bytes too many", len(w.buf)-w.n)
+	}
+	return w.err
+}
+
+// Parses reports whether w sets the fields, instead of reading them.
+func (w *Walk) Parses() bool { return w.parses }
+
+// Err returns the first error so far.
+func (w *Walk) Err() error { return w.err }
+
+// Abort makes err the error of w, unless it has one. It cuts off the bytes that are left,
+// so that no field behind it is parsed.
+func (w *Walk) Abort(err error) {
+	if w.err == nil && err != nil {
+		w.err, w.buf = err, w.buf[:w.n]
+	}
+}
+
+// Fail makes an ErrMalformed that names the field the error of w, unless it has one.
+func (w *Walk) Fail(field, format string, args ...any) {
+	if w.err == nil {
+		w.Abort(fmt.Errorf("%w: %s.%s at byte %d of %d: %s", ErrMalformed, w.name(), field, w.n, len(w.buf),
+			fmt.Sprintf(format, args...)))
+	}
+}
+
+// name returns the name of the message that is parsed.
+func (w *Walk) name() string {
+	if name, ok := w.msg.(string); ok {
+		return name
+	}
+	return reflect.TypeOf(w.msg).Elem().Name()
+}
+
+// Take returns the next n bytes of a Walk that parses, with their capacity cut off. It
+// returns nil after an error.
+func (w *Walk) Take(field string, n int) []byte {
+	at := w.n
+	if n > len(w.buf)-at {
+		return w.short(field, n)
+	}
+	w.n = at + n
+	return w.buf[at : at+n : at+n]
+}
+
+// short is not inlined, so that Take needs no frame for the arguments of an error.
+//
+//go:noinline
+func (w *Walk) short(field string, n int) []byte {
+	w.Fail(field, "needs %d bytes, %d are left", n, len(w.buf)-w.n)
+	return nil
+}
+
+// U8 visits one byte.
+func (w *Walk) U8(field string, v *uint8) {
+	if !w.parses {
+		w.buf = append(w.buf, *v)
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 1); b != nil {
+		*v = b[0]
+	}
+}
+
+// Bool visits a byte that is 0 or 1.
+func (w *Walk) Bool(field string, v *bool) {
+	var b uint8
+	if *v {
+		b = 1
+	}
+	w.U8(field, &b)
+	if !w.parses {
+		return
+	}
+	if b > 1 {
+		w.Fail(field, "%d is neither 0 nor 1", b)
+	}
+	*v = b == 1
+}
+
+// U32 visits four bytes.
+func (w *Walk) U32(field string, v *uint32) {
+	if !w.parses {
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, *v)
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 4); b != nil {
+		*v = binary.LittleEndian.Uint32(b)
+	}
+}
+
+// U64 visits eight bytes.
+func (w *Walk) U64(field string, v *uint64) {
+	if !w.parses {
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, *v)
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 8); b != nil {
+		*v = binary.LittleEndian.Uint64(b)
+	}
+}
+
+// F64 visits the eight bytes of a float64.
+func (w *Walk) F64(field string, v *float64) {
+	u := math.Float64bits(*v)
+	w.U64(field, &u)
+	if w.parses {
+		*v = math.Float64frombits(u)
+	}
+}
+
+// putUvarint appends a varint. Nearly all are below 0x80.
+func (w *Walk) putUvarint(v uint64) {
+	if v < 0x80 {
+		w.buf = append(w.buf, byte(v))
+	} else {
+		w.buf = binary.AppendUvarint(w.buf, v)
+	}
+}
+
+// takeUvarint returns the next varint of a Walk that parses, and 0 after an error.
+func (w *Walk) takeUvarint(field string) uint64 {
+	n := w.n
+	if n >= len(w.buf) || w.buf[n] >= 0x80 {
+		return w.takeLong(field)
+	}
+	w.n = n + 1
+	return uint64(w.buf[n])
+}
+
+// takeLong takes a varint of several bytes, or none.
+func (w *Walk) takeLong(field string) uint64 {
+	v, n := binary.Uvarint(w.buf[w.n:])
+	if n <= 0 {
+		w.Fail(field, "not a varint")
+		return 0
+	}
+	w.n += n
+	return v
+}
+
+// Uvarint visits an unsigned varint.
+func (w *Walk) Uvarint(field string, v *uint64) {
+	if w.parses {
+		*v = w.takeUvarint(field)
+	} else {
+		w.putUvarint(*v)
+	}
+}
+
+// Number visits a varint of at most limit.
+func (w *Walk) Number(field string, v *uint32, limit uint32) {
+	if !w.parses {
+		w.putUvarint(uint64(*v))
+		return
+	}
+	u := w.takeUvarint(field)
+	if u > uint64(limit) {
+		w.Fail(field, "%d is over the limit of %d", u, limit)
+		u = 0
+	}
+	*v = uint32(u)
+}
+
+// Delta visits the zigzag varint of the difference from base to *v. Both may be any
+// uint64: the difference is modulo 2^64.
+func (w *Walk) Delta(field string, v *uint64, base uint64) {
+	if w.parses {
+		u := w.takeUvarint(field)
+		*v = base + (u>>1 ^ -(u & 1))
+	} else {
+		d := int64(*v - base)
+		w.putUvarint(uint64(d)<<1 ^ uint64(d>>63))
+	}
+}
+
+// Count visits the number of elements of a list as a varint and returns it. A parser
+// wants at most limit, and as many bytes behind the count as elements of size bytes take.
+func (w *Walk) Count(field string, n, limit, size int) int {
+	if !w.parses {
+		w.putUvarint(uint64(n))
+		return n
+	}
+	v := w.takeUvarint(field)
+	switch {
+	case v > uint64(limit):
+		w.Fail(field, "count %d is over the limit of %d", v, limit)
+		return 0
+	case int(v)*size > len(w.buf)-w.n:
+		w.Fail(field, "count %d needs %d bytes, %d are left", v, int(v)*size, len(w.buf)-w.n)
+		return 0
+	}
+	return int(v)
+}
+
+// Bytes visits a length of at most limit and that many bytes. Parsed ones stay in the
+// message.
+func (w *Walk) Bytes(field string, v *[]byte, limit int) {
+	n := w.Count(field, len(*v), limit, 1)
+	if !w.parses {
+		w.buf = append(w.buf, *v...)
+		return
+	}
+	*v = w.Take(field, n)
+}
+
+// Text visits a length of at most limit and that many bytes of a string.
+func (w *Walk) Text(field string, v *string, limit int) {
+	n := w.Count(field, len(*v), limit, 1)
+	if !w.parses {
+		w.buf = append(w.buf, *v...)
+		return
+	}
+	*v = string(w.Take(field, n))
+}
+
+// Fixed visits the bytes of v, whose number both ends know.
+func (w *Walk) Fixed(field string, v []byte) {
+	if !w.parses {
+		w.buf = append(w.buf, v...)
+		return
+	}
+	if b := w.Take(field, len(v)); b != nil {
+		copy(v, b)
+	} else {
+		clear(v)
+	}
+}
+
+// Handle visits a handle.
+func (w *Walk) Handle(field string, v *shm.Handle) {
+	if !w.parses {
+		w.buf = v.Append(w.buf)
+		return
+	}
+	*v = shm.Handle{}
+	if b := w.Take(field, shm.HandleSize); b != nil {
+		*v = shm.GetHandle(b)
+	}
+}
+
+// List visits the count of *s as [Walk.Count] does. A parser gives *s that many elements,
+// and keeps those, with the slices within them, for which *s has room: the caller visits
+// each element next or later.
+func List[T any](w *Walk, field string, s *[]T, limit, size int) {
+	if n := w.Count(field, len(*s), limit, size); w.parses {
+		*s = Resize(*s, n)
+	}
+}
+
+// Resize returns s with n elements, keeping those for which it has room.
+func Resize[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return slices.Grow(s[:cap(s)], n-cap(s))[:n]
+}
