@@ -10,6 +10,9 @@ FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
 # What bench-peers compares: f16 and bf16 neither Open MPI nor PyTorch's Gloo know.
 PEERS_FLAGS ?= --dtypes f32
+# What make turns compares, each with the arguments of `ringside bench`, and how often.
+SCENARIOS ?= step ops eager latency latency-hops 'reduce --workers 1,2' 'collective --ranks 2 --sides ringside'
+TURNS ?= 5
 # Tests wait for processes and timeouts much of the time: two packages at once for each
 # core, those that take longest first.
 JOBS := -p $(shell echo $$((2 * $$(nproc))))
@@ -24,7 +27,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -118,6 +121,9 @@ bench-torch: build tools-torch ## training steps and kernels beside PyTorch, whi
 
 shape: ## how the code is built and written, in figures; BASE=REVISION beside an earlier one
 	@$(GO) run ./cmd/shape $(if $(BASE),-base $(BASE))
+
+turns: ## benchmarks of this tree and of an earlier one (BASE=REVISION) in turns, TURNS (5) of each scenario in SCENARIOS
+	@$(GO) run ./cmd/turns -base $(BASE) -turns $(TURNS) $(SCENARIOS)
 
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write

@@ -92,6 +92,8 @@
 //
 //	bench              scenarios for go test and the command line; bench/floor in C
 //	bench/shape        measures of the code itself, printed by cmd/shape
+//	bench/turns        benchmarks of two revisions in turns, printed by cmd/turns
+//	bench/revision     the files of an earlier revision
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
 //
 // Four folders are modules of their own, so that their dependencies are not the module's:

@@ -143,10 +143,13 @@ var floors = map[string]int{
 	"gather/artifact":        5,
 	"gather/outer":           6,
 
-	"bench":       0,
-	"bench/shape": 0,
+	"bench":          0,
+	"bench/shape":    0,
+	"bench/revision": 0,
+	"bench/turns":    1,
 
 	"cmd/shape":            0,
+	"cmd/turns":            0,
 	"cmd/fakecuda":         0,
 	"cmd/ringside/command": 0,
 	"cmd/ringside":         1,

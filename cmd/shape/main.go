@@ -3,13 +3,12 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 
+	"github.com/ringside-go/ringside/bench/revision"
 	"github.com/ringside-go/ringside/bench/shape"
 )
 
@@ -31,7 +30,7 @@ func run(base, in string, most int) error {
 	}
 	var before []shape.Figure
 	if base != "" {
-		dir, err := checkout(base)
+		dir, err := revision.Checkout(base)
 		if err != nil {
 			return err
 		}
@@ -69,29 +68,4 @@ func run(base, in string, most int) error {
 		return fmt.Errorf("%d figures are over their limits", bad)
 	}
 	return nil
-}
-
-// checkout writes the files of a revision into a new temporary folder.
-func checkout(rev string) (string, error) {
-	dir, err := os.MkdirTemp("", "shape")
-	if err != nil {
-		return "", err
-	}
-	var said [2]strings.Builder // of both
-	archive, unpack := exec.Command("git", "archive", "--format=tar", rev), exec.Command("tar", "-x", "-C", dir)
-	archive.Stderr, unpack.Stderr = &said[0], &said[1]
-	pipe, err := archive.StdoutPipe()
-	if err == nil {
-		if err = archive.Start(); err == nil {
-			unpack.Stdin = pipe
-			err = unpack.Run()
-			pipe.Close() // ends git if tar ended before it
-			err = errors.Join(err, archive.Wait())
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("git archive %s, and tar: %w: %s%s", rev, err, said[0].String(), said[1].String())
-		return "", errors.Join(err, os.RemoveAll(dir))
-	}
-	return dir, nil
 }
