@@ -116,6 +116,7 @@ var floors = map[string]int{
 	"tensor/cluster/internal/turn":     3,
 	"tensor/cluster/internal/transfer": 3,
 	"tensor/cluster/internal/wire":     2,
+	"tensor/cluster/metrics":           3,
 	"tensor/cluster/client":            4,
 	"tensor/cluster/dispatcher":        4,
 	"tensor/cluster/worker":            4,

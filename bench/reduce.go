@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
@@ -76,7 +77,7 @@ func runReduce(r *run) {
 	}
 	total := 0.0
 	for _, n := range numbers {
-		total += float64(must(client.Status(r.ctx, nil, rigs[n].cluster.Addr())).Get("tensor_bytes"))
+		total += float64(must(client.Status(r.ctx, nil, rigs[n].cluster.Addr())).Get(metrics.TensorBytes))
 	}
 	r.atMost("reduce_dispatcher_tensor_bytes", total, 0)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // Cluster is a dispatcher and its workers. All methods may be called concurrently.
@@ -96,7 +97,7 @@ func (c *Cluster) start() error {
 		}
 		// Another dispatcher may have the address: then this one is about to fail.
 		s, err := m.Status(c.ctx)
-		return err == nil && s.Get("pid") == uint64(c.Parts()[0].PID), err
+		return err == nil && s.Get(metrics.PID) == uint64(c.Parts()[0].PID), err
 	}); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (c *Cluster) start() error {
 	}
 	return c.poll(func() (bool, error) {
 		s, err := m.Status(c.ctx)
-		return err == nil && s.Get("workers") == uint64(c.o.Workers), err
+		return err == nil && s.Get(metrics.Workers) == uint64(c.o.Workers), err
 	})
 }
 

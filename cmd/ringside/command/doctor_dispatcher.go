@@ -9,6 +9,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 func (h *host) dispatcher(ctx context.Context) finding {
@@ -26,8 +27,8 @@ func (h *host) dispatcher(ctx context.Context) finding {
 	case err != nil:
 		unknown := "check the address and whether that process still answers; another is started by: " + startsOne(addr)
 		return broken(cmp.Or(advice(err, addr), unknown), "%s: %v", addr, err)
-	case s.Get("workers") == 0:
-		return warned("ringside worker", "at %s, process %d, without a worker", addr, s.Get("pid"))
+	case s.Get(metrics.Workers) == 0:
+		return warned("ringside worker", "at %s, process %d, without a worker", addr, s.Get(metrics.PID))
 	}
-	return found("at %s, process %d, %d workers, %d sessions", addr, s.Get("pid"), s.Get("workers"), s.Get("sessions"))
+	return found("at %s, process %d, %d workers, %d sessions", addr, s.Get(metrics.PID), s.Get(metrics.Workers), s.Get(metrics.Sessions))
 }

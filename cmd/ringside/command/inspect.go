@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 func newInspect() *cobra.Command {
@@ -41,10 +42,11 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 				if err != nil {
 					return fmt.Errorf("%w; with --pid no dispatcher is needed", advised(err, addr))
 				}
-				pids = append(pids, int(s.Get("pid")))
-				for _, name := range workersOf(s) {
-					pid := int(s.Get("worker." + name + ".pid"))
-					if s.Get("worker."+name+".far") != 0 { // a pid of another host
+				pids = append(pids, int(s.Get(metrics.PID)))
+				for _, name := range metrics.WorkersOf(s) {
+					pid := int(s.Get(metrics.OfWorker(name, metrics.PID)))
+					// The pid is one of another host.
+					if s.Get(metrics.OfWorker(name, metrics.Far)) != 0 {
 						fmt.Fprintf(cmd.ErrOrStderr(), "worker %s came over TCP and shares no memory here; on its own host: ringside inspect --pid %d\n", name, pid)
 						continue
 					}

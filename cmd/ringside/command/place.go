@@ -17,6 +17,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -341,7 +342,7 @@ func (s *seat) trained(n int) {
 		}
 	}
 	if st, err := status(context.Background(), s.secret, s.addr); err == nil {
-		s.TensorBytes = st.Get("tensor_bytes")
+		s.TensorBytes = st.Get(metrics.TensorBytes)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 func newTop() *cobra.Command {
@@ -84,13 +85,13 @@ func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Du
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Until(last.at.Add(interval))):
+		case <-time.After(time.Until(last.At.Add(interval))):
 		}
 		now, err := sampleNow(ctx, w, last, interval)
 		if err != nil {
 			return err
 		}
-		r := compareSamples(last, now)
+		r := metrics.Compare(last, now)
 		last = now
 		switch {
 		case asJSON:
@@ -128,7 +129,7 @@ func busyBar(busy, waiting float64) string {
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
 // writeTop prints a report as tables.
-func writeTop(w io.Writer, r *topReport) error {
+func writeTop(w io.Writer, r *metrics.Report) error {
 	d := &r.Dispatcher
 	fmt.Fprintf(w, "%s  %d clients, %d sessions (%d wait for workers), %d workers; dispatcher: %s messages/s, %sB/s, of tensors %sB/s\n\n",
 		r.Time.Format(time.TimeOnly), d.Clients, d.Sessions, d.Waiting, len(r.Workers), count(d.Messages), count(d.Bytes), count(d.TensorBytes))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // traceEvery is the time between two questions to a worker. Workers keep more events than
@@ -183,8 +184,8 @@ func (t *traceWriter) round(ctx context.Context, w *client.Monitor) error {
 		case client.Counters:
 			open--
 			t.dispatcher(a)
-			for _, name := range workersOf(a) {
-				x := t.worker(name, a.Get("worker."+name+".pid"))
+			for _, name := range metrics.WorkersOf(a) {
+				x := t.worker(name, a.Get(metrics.OfWorker(name, metrics.PID)))
 				if !x.asked {
 					if err := t.ask(ctx, w, name, x); err != nil {
 						return err
@@ -236,10 +237,10 @@ func (t *traceWriter) process(name string) int {
 // dispatcher writes the dispatcher's counters.
 func (t *traceWriter) dispatcher(a client.Counters) {
 	if t.processes == 0 {
-		t.process(fmt.Sprintf("dispatcher (process %d)", a.Get("pid")))
+		t.process(fmt.Sprintf("dispatcher (process %d)", a.Get(metrics.PID)))
 	}
 	t.put(&traceEvent{Name: "dispatcher", Phase: "C", TS: t.at(uint64(time.Now().UnixNano())), PID: 1,
-		Args: map[string]any{"messages": a.Get("messages"), "sessions": a.Get("sessions")}})
+		Args: map[string]any{metrics.Messages: a.Get(metrics.Messages), metrics.Sessions: a.Get(metrics.Sessions)}})
 }
 
 // answer writes what a worker did.

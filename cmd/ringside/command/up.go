@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // unused refuses an address at which a dispatcher answers.
@@ -16,7 +17,7 @@ func unused(ctx context.Context, addr string) error {
 	if err != nil {
 		return nil // what else may be there, listening finds
 	}
-	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get("pid"))
+	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get(metrics.PID))
 }
 
 func newUp() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -72,17 +73,17 @@ func TestTop(t *testing.T) {
 	addr := busyCluster(t)
 	// On a slow machine a worker may not have answered yet: it is silent, and the next
 	// sample has it.
-	var r topReport
+	var r metrics.Report
 	for try := 0; ; try++ {
 		out, errOut, err := execute(t, "top", "--connect", addr, "--once", "--json", "--interval", "200ms")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, errOut)
 		}
-		r = topReport{}
+		r = metrics.Report{}
 		if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
 			t.Fatalf("%v in %s", err, out)
 		}
-		if !slices.ContainsFunc(r.Workers, func(w topWorker) bool { return w.Silent > 0 || w.Runs == 0 }) || try == 50 {
+		if !slices.ContainsFunc(r.Workers, func(w metrics.Worker) bool { return w.Silent > 0 || w.Runs == 0 }) || try == 50 {
 			break
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // status answers a Status with the counters: those of Stats, then for each worker, by
@@ -20,35 +21,35 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	}
 	s := d.Stats()
 	reply := wire.StatusReply{Counters: []wire.Counter{
-		{Name: "pid", Value: uint64(os.Getpid())},
-		{Name: "clients", Value: uint64(s.Clients)},
-		{Name: "workers", Value: uint64(s.Workers)},
-		{Name: "sessions", Value: uint64(s.Sessions)},
-		{Name: "waiting", Value: uint64(s.Waiting)},
-		{Name: "opened", Value: s.Opened},
-		{Name: "failed", Value: s.Failed},
-		{Name: "messages", Value: s.Messages},
-		{Name: "bytes", Value: s.Bytes},
-		{Name: "tensor_bytes", Value: s.TensorBytes},
-		{Name: "descriptors", Value: s.Descriptors},
-		{Name: "blocked", Value: s.Blocked},
-		{Name: "queued", Value: s.Queued},
-		{Name: "paused", Value: s.Paused},
-		{Name: "refused", Value: s.Refused},
-		{Name: "turns", Value: s.Turns},
+		{Name: metrics.PID, Value: uint64(os.Getpid())},
+		{Name: metrics.Clients, Value: uint64(s.Clients)},
+		{Name: metrics.Workers, Value: uint64(s.Workers)},
+		{Name: metrics.Sessions, Value: uint64(s.Sessions)},
+		{Name: metrics.Waiting, Value: uint64(s.Waiting)},
+		{Name: metrics.Opened, Value: s.Opened},
+		{Name: metrics.Failed, Value: s.Failed},
+		{Name: metrics.Messages, Value: s.Messages},
+		{Name: metrics.Bytes, Value: s.Bytes},
+		{Name: metrics.TensorBytes, Value: s.TensorBytes},
+		{Name: metrics.Descriptors, Value: s.Descriptors},
+		{Name: metrics.Blocked, Value: s.Blocked},
+		{Name: metrics.Queued, Value: s.Queued},
+		{Name: metrics.Paused, Value: s.Paused},
+		{Name: metrics.Refused, Value: s.Refused},
+		{Name: metrics.Turns, Value: s.Turns},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		w := d.workers[name]
-		key := "worker." + name[:min(len(name), wire.MaxName/2)]
+		key := func(counter string) string { return metrics.OfWorker(name, counter) }
 		counters := []wire.Counter{
-			{Name: key + ".pid", Value: uint64(w.who.PID)},
-			{Name: key + ".sessions", Value: uint64(len(w.sessions))},
-			{Name: key + ".messages", Value: w.messages},
-			{Name: key + ".bytes", Value: w.bytes},
-			{Name: key + ".queued", Value: uint64(w.queued)},
+			{Name: key(metrics.PID), Value: uint64(w.who.PID)},
+			{Name: key(metrics.Sessions), Value: uint64(len(w.sessions))},
+			{Name: key(metrics.Messages), Value: w.messages},
+			{Name: key(metrics.Bytes), Value: w.bytes},
+			{Name: key(metrics.Queued), Value: uint64(w.queued)},
 		}
 		if w.far() {
-			counters = append(counters, wire.Counter{Name: key + ".far", Value: 1})
+			counters = append(counters, wire.Counter{Name: key(metrics.Far), Value: 1})
 		}
 		if len(reply.Counters)+len(counters) > wire.MaxCounters {
 			break

@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // answerWatch answers a Watch message with the worker's counters and events, and measures
@@ -40,22 +41,22 @@ func (w *Worker) counters() []wire.Counter {
 		done.add(c.traffic)
 	}
 	out := []wire.Counter{
-		{Name: "sessions", Value: uint64(st.Sessions)}, {Name: "opened", Value: st.Opened}, {Name: "failed", Value: st.Failed},
-		{Name: "runs", Value: st.Runs}, {Name: "errors", Value: st.Errors},
-		{Name: "programs", Value: st.Programs}, {Name: "plan_hits", Value: hits},
-		{Name: "imports", Value: st.Imports}, {Name: "results", Value: st.Results},
-		{Name: "collectives", Value: done.calls}, {Name: "moved_bytes", Value: done.moved}, {Name: "rewritten", Value: done.rewritten},
-		{Name: "messages", Value: w.monitor.messages},
-		{Name: "busy_ns", Value: uint64(w.monitor.busy)}, {Name: "waiting_ns", Value: uint64(w.monitor.waiting)},
-		{Name: "backlog", Value: backlog}, {Name: "backlog_bytes", Value: backlogBytes},
-		{Name: "arena_bytes", Value: uint64(dev.Arena.Bytes)}, {Name: "arena_in_use", Value: uint64(dev.Arena.InUse)},
-		{Name: "programs_kept", Value: kept}, {Name: "program_bytes", Value: keptBytes},
-		{Name: "plans", Value: uint64(dev.Plans)}, {Name: "plan_bytes", Value: uint64(dev.PlanBytes)},
-		{Name: "plans_shared", Value: dev.Hits}, {Name: "plans_compiled", Value: dev.Misses}, {Name: "plans_evicted", Value: dev.Evicted},
+		{Name: metrics.Sessions, Value: uint64(st.Sessions)}, {Name: metrics.Opened, Value: st.Opened}, {Name: metrics.Failed, Value: st.Failed},
+		{Name: metrics.Runs, Value: st.Runs}, {Name: metrics.Errors, Value: st.Errors},
+		{Name: metrics.Programs, Value: st.Programs}, {Name: metrics.PlanHits, Value: hits},
+		{Name: metrics.Imports, Value: st.Imports}, {Name: metrics.Results, Value: st.Results},
+		{Name: metrics.Collectives, Value: done.calls}, {Name: metrics.MovedBytes, Value: done.moved}, {Name: metrics.Rewritten, Value: done.rewritten},
+		{Name: metrics.Messages, Value: w.monitor.messages},
+		{Name: metrics.BusyTime, Value: uint64(w.monitor.busy)}, {Name: metrics.WaitingTime, Value: uint64(w.monitor.waiting)},
+		{Name: metrics.Backlog, Value: backlog}, {Name: metrics.BacklogBytes, Value: backlogBytes},
+		{Name: metrics.ArenaBytes, Value: uint64(dev.Arena.Bytes)}, {Name: metrics.ArenaInUse, Value: uint64(dev.Arena.InUse)},
+		{Name: metrics.ProgramsKept, Value: kept}, {Name: metrics.ProgramBytes, Value: keptBytes},
+		{Name: metrics.Plans, Value: uint64(dev.Plans)}, {Name: metrics.PlanBytes, Value: uint64(dev.PlanBytes)},
+		{Name: metrics.PlansShared, Value: dev.Hits}, {Name: metrics.PlansCompiled, Value: dev.Misses}, {Name: metrics.PlansEvicted, Value: dev.Evicted},
 	}
 	for op, n := range ops {
 		if n > 0 && len(out) < wire.MaxCounters {
-			out = append(out, wire.Counter{Name: "op." + tensor.Op(op).String(), Value: n})
+			out = append(out, wire.Counter{Name: metrics.OfOp(tensor.Op(op).String()), Value: n})
 		}
 	}
 	return out

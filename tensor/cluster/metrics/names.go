@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// Counters of a dispatcher and of a worker.
+const (
+	Sessions = "sessions" // open now
+	Opened   = "opened"   // sessions since the start
+	Failed   = "failed"   // of these, not ended by their client
+	Messages = "messages" // forwarded; of a worker, handled while it was watched
+)
+
+// Counters of a dispatcher. OfWorker makes its names for PID, Sessions, Messages, Bytes,
+// Queued and Far of a worker.
+const (
+	PID         = "pid"
+	Clients     = "clients"
+	Workers     = "workers"
+	Waiting     = "waiting"      // open sessions that have no worker yet
+	Bytes       = "bytes"        // forwarded
+	TensorBytes = "tensor_bytes" // of these, bytes of tensors
+	Descriptors = "descriptors"  // forwarded
+	Blocked     = "blocked"      // times that a worker's queue had no room
+	Queued      = "queued"       // messages kept for a client; bytes kept for a worker
+	Paused      = "paused"       // times that a worker had enough to do for a session
+	Refused     = "refused"      // peers that were refused
+	Turns       = "turns"        // turns given to sessions of several workers
+	Far         = "far"          // 1 for a worker that shares no memory with it
+)
+
+// Counters of a worker. Those of operations are made by OfOp.
+const (
+	Runs          = "runs"        // batches
+	Errors        = "errors"      // of these, failed
+	Programs      = "programs"    // received
+	PlanHits      = "plan_hits"   // runs of programs that had been run before
+	Imports       = "imports"     // uploads read in place
+	Results       = "results"     // values handed out as handles
+	Collectives   = "collectives" // calls among the workers of a session
+	MovedBytes    = "moved_bytes" // sent in them
+	Rewritten     = "rewritten"   // programs rewritten for several workers
+	BusyTime      = "busy_ns"     // time spent on messages while the worker was watched
+	WaitingTime   = "waiting_ns"  // of this, in collectives
+	Backlog       = "backlog"     // messages whose session is not next
+	BacklogBytes  = "backlog_bytes"
+	ArenaBytes    = "arena_bytes" // memory of results
+	ArenaInUse    = "arena_in_use"
+	ProgramsKept  = "programs_kept" // held by sessions
+	ProgramBytes  = "program_bytes" // of these, encoded
+	Plans         = "plans"         // kept for later sessions too
+	PlanBytes     = "plan_bytes"    // of their programs, encoded
+	PlansShared   = "plans_shared"  // found in the cache
+	PlansCompiled = "plans_compiled"
+	PlansEvicted  = "plans_evicted" // dropped for others
+)
+
+const (
+	workerPrefix = "worker."
+	opPrefix     = "op."
+)
+
+// OfWorker returns the name of a dispatcher's counter of one worker.
+func OfWorker(worker, counter string) string {
+	return workerPrefix + worker[:min(len(worker), wire.MaxName/2)] + "." + counter
+}
+
+// OfOp returns the name of a worker's counter of the instructions of one operation.
+func OfOp(op string) string { return opPrefix + op }
+
+// WorkersOf returns the names of the workers that a dispatcher has.
+func WorkersOf(c wire.Counters) []string {
+	var names []string
+	for _, x := range c {
+		if name, ok := strings.CutPrefix(x.Name, workerPrefix); ok {
+			if name, ok = strings.CutSuffix(name, "."+PID); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

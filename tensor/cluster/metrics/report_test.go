@@ -1,0 +1,52 @@
+package metrics
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+func TestWorkersOf(t *testing.T) {
+	// A worker's name may have dots, and end like a counter.
+	c := wire.Counters{{Name: PID, Value: 1}, {Name: OfWorker("a.pid", PID), Value: 2}, {Name: OfWorker("a.pid", Sessions), Value: 3}, {Name: OfWorker("b", PID), Value: 4}}
+	if got := WorkersOf(c); !slices.Equal(got, []string{"a.pid", "b"}) || c.Get(OfWorker(got[0], Sessions)) != 3 || c.Get(OfWorker("b", PID)) != 4 {
+		t.Errorf("%q of %v", got, c)
+	}
+}
+
+// TestCompare: rates of a worker that answers are by its own clock; one that is silent
+// has none; and counters of one that was started again count from 0.
+func TestCompare(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	answer := func(at time.Duration, runs, busy, tanh uint64) Answer {
+		return Answer{At: begin.Add(at), Watched: &wire.Watched{Now: uint64(at), Counters: wire.Counters{
+			{Name: Runs, Value: runs}, {Name: BusyTime, Value: busy}, {Name: OfOp("tanh"), Value: tanh}},
+			Sessions: []wire.WatchedSession{{ID: 7, Runs: runs, Busy: busy}}}}
+	}
+	silent := answer(time.Second, 5, 0, 0)
+	a := &Sample{At: begin, Dispatcher: wire.Counters{{Name: Messages, Value: 10}}, Workers: map[string]Answer{
+		"w0": answer(0, 100, 0, 40), "w1": silent, "w2": answer(0, 100, 0, 0)}}
+	b := &Sample{At: begin.Add(4 * time.Second), Dispatcher: wire.Counters{{Name: Messages, Value: 30}, {Name: OfWorker("w0", Queued), Value: 9}}, Workers: map[string]Answer{
+		"w0": answer(2*time.Second, 120, 1e9, 46), "w1": silent, "w2": answer(2*time.Second, 8, 0, 0), "w3": {}}}
+	r := Compare(a, b)
+	if r.Seconds != 4 || r.Dispatcher.Messages != 5 || len(r.Workers) != 4 || len(r.Sessions) != 2 || r.Ops["tanh"] != 3 {
+		t.Fatalf("%+v", r)
+	}
+	if w := r.Workers[0]; w.Name != "w0" || w.Runs != 10 || w.Busy != 0.5 || w.QueuedBytes != 9 || w.Silent != 0 || w.Ops["tanh"] != 3 {
+		t.Errorf("%+v", w)
+	}
+	if w := r.Workers[1]; w.Silent != 3 || w.Runs != 0 {
+		t.Errorf("silent: %+v", w)
+	}
+	if w := r.Workers[2]; w.Runs != 4 {
+		t.Errorf("started again: %+v", w)
+	}
+	if w := r.Workers[3]; w.Silent != 4 {
+		t.Errorf("has not answered yet: %+v", w)
+	}
+	if s := r.Sessions[0]; s.ID != 7 || s.Busy != 0.5 || s.Runs != 10 {
+		t.Errorf("%+v", s)
+	}
+}
