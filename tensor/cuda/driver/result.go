@@ -43,6 +43,11 @@ const (
 	CompatNotSupported    Result = 804
 	CaptureUnsupported    Result = 900
 	CaptureInvalidated    Result = 901
+	CaptureUnmatched      Result = 903
+	CaptureUnjoined       Result = 904
+	CaptureIsolation      Result = 905
+	CapturedEvent         Result = 907
+	GraphUpdateFailed     Result = 910
 	Unknown               Result = 999
 )
 

@@ -6,7 +6,8 @@
 // context.c hold devices and the context of each thread. space.c is the address space of
 // devices: memory.c allocates in it, virtual.c maps, ipc.c imports, copy.c copies. host.c
 // is pinned memory. stream.c runs work late, on threads, event.c marks it. handle.c makes
-// handles for other processes. refused.c lists the calls that it refuses.
+// handles for other processes. graph.c captures streams and runs graphs, order.c gives
+// orders.
 //
 // src/ptx is an interpreter of PTX. module.c is its face to the driver's calls. lex.c,
 // forms.c, check.c and parse.c read PTX text and refuse what NVIDIA's assembler refuses:
@@ -23,9 +24,9 @@
 //
 // # Differences from the driver
 //
-// It captures no graphs: these calls return CUDA_ERROR_NOT_SUPPORTED.
-// Work in the legacy stream runs before the call returns. A device's memory is the
-// host's, and access to a peer's memory needs no permission.
+// A capture refuses copies of memory that is not pinned, and graphs within graphs. A graph
+// runs its nodes one by one. Work in the legacy stream runs before the call returns. A
+// device's memory is the host's, and access to a peer's memory needs no permission.
 //
 // # Kernels
 //
@@ -49,9 +50,10 @@
 //	FAKECUDA_VERSION      the CUDA version of the driver (12040)
 //	FAKECUDA_MEMORY_MIB   the memory of each device (1024)
 //	FAKECUDA_DELAY_US     how late each operation of a stream is (0)
-//	FAKECUDA_FAIL         name:call=code, with commas between: what fails, when, and how
-//	FAKECUDA_SEED         the order of blocks and warps, and the errors of approximate
-//	                      instructions; 0 is the order of their numbers and no error (0)
+//	FAKECUDA_FAIL         name:call=code, with commas between: what fails, when, and how;
+//	                      after a code such as 700 the context is lost
+//	FAKECUDA_SEED         the order of blocks, warps and nodes of graphs, and the errors of
+//	                      approximate instructions; 0 is their numbers' order, no error (0)
 //	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
 //	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

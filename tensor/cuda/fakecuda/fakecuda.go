@@ -52,6 +52,7 @@ type Counters struct {
 	Streams     int64
 	Events      int64
 	Memories    int64 // of VirtualMemory
+	Graphs      int64 // and their instances
 }
 
 // entry is what one library, of one process, counts.
@@ -76,6 +77,7 @@ func ReadCounters(path string) (Counters, error) {
 		sum.Streams += e.Alive.Streams
 		sum.Events += e.Alive.Events
 		sum.Memories += e.Alive.Memories
+		sum.Graphs += e.Alive.Graphs
 	}
 	return sum, err
 }

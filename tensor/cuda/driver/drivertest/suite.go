@@ -36,6 +36,8 @@ func Run(t *testing.T, api driver.API, o Options) {
 	e.bound(t, "streams and events", e.streams)
 	e.bound(t, "values in streams", e.values)
 	e.bound(t, "virtual memory", e.virtual)
+	e.bound(t, "kernels", e.kernels)
+	e.bound(t, "graphs", e.graphs)
 	e.bound(t, "two processes", e.processes)
 	if err := api.PrimaryRelease(e.device); err != nil {
 		t.Error(err)

@@ -63,11 +63,17 @@ __attribute__((constructor)) static void configure(void) {
 	abort();
 }
 
+// lost reports whether an error leaves a context of no use.
+static bool lost(int code) {
+	return code == 214 || code == 220 || code == 700 || code == 702 || code == 709 || code == 710 || (code >= 714 && code <= 719);
+}
+
 Result enter(const char *name) {
 	__atomic_add_fetch(&entry->calls, 1, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < fault_count; i++) {
 		struct fault *f = &faults[i];
 		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) {
+			if (current && lost(f->code)) current->lost = f->code;
 			return f->code;
 		}
 	}

@@ -1,5 +1,5 @@
 // Primary contexts, one a device, and the current one of each thread.
-#include "fake.h"
+#include "graph.h"
 
 static Context contexts[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -64,6 +64,8 @@ API Result cuCtxGetDevice(int *d) {
 
 API Result cuCtxSynchronize(void) {
 	ENTER_CONTEXT;
+	Result r = capture_refuses(ALL);
+	if (r) return r;
 	drain_all();
 	return current->lost;
 }

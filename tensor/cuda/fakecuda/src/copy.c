@@ -1,10 +1,11 @@
 // Copies and fills. All bounds are checked when the call is made. An asynchronous copy
 // between a device and memory that is not pinned behaves as the driver's: its source is
-// read before the call returns, its destination is written before it returns.
+// read before the call returns, its destination is written before it returns. A capture
+// refuses it, for a graph would copy from and to that memory later.
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake.h"
+#include "graph.h"
 
 static void run_copy(Op *op) { memmove(op->dst, op->src, op->n); }
 
@@ -12,7 +13,8 @@ static Result copy(Stream *s, char *dst, const char *src, uint64_t n) {
 	if (!valid_stream(s)) return INVALID_HANDLE;
 	if (n == 0) return OK;
 	if (!dst || !src) return INVALID_VALUE;
-	return submit(s, &(Op){.run = run_copy, .dst = dst, .src = src, .n = n});
+	Result r = submit(s, &(Op){.run = run_copy, .dst = dst, .src = src, .n = n});
+	return r || s ? r : current->lost;
 }
 
 API Result cuMemcpyHtoD_v2(Ptr dst, const char *src, size_t n) {
@@ -35,6 +37,8 @@ API Result cuMemcpyHtoDAsync_v2(Ptr dst, const char *src, size_t n, Stream *s) {
 	ENTER_CONTEXT;
 	char *to = device_bytes(dst, n, WRITE);
 	if (!to || !src || n == 0 || !s || !valid_stream(s) || is_pinned(src, n)) return copy(s, to, src, n);
+	Result r = capture_refuses_stream(s);
+	if (r) return r;
 	char *staged = malloc(n);
 	if (!staged) return OUT_OF_MEMORY;
 	memcpy(staged, src, n);
@@ -44,8 +48,10 @@ API Result cuMemcpyHtoDAsync_v2(Ptr dst, const char *src, size_t n, Stream *s) {
 API Result cuMemcpyDtoHAsync_v2(char *dst, Ptr src, size_t n, Stream *s) {
 	ENTER_CONTEXT;
 	if (!host_writable(dst, n)) return INVALID_VALUE;
-	Result r = copy(s, dst, device_bytes(src, n, READ), n);
-	if (r == OK && s && !is_pinned(dst, n)) drain(s);
+	bool pinned = !s || !valid_stream(s) || is_pinned(dst, n);
+	Result r = pinned ? OK : capture_refuses_stream(s);
+	if (r == OK) r = copy(s, dst, device_bytes(src, n, READ), n);
+	if (r == OK && !pinned) drain(s);
 	return r;
 }
 
@@ -77,9 +83,17 @@ typedef struct {
 
 enum { TYPE_HOST = 1, TYPE_DEVICE = 2 };
 
+// extent returns how many bytes lie between the first and the last of a side.
+static uint64_t extent(const Side *s, const Copy2D *c) { return (c->height - 1) * s->pitch + c->width; }
+
+// unpinned reports whether a side is memory of the host that is not pinned.
+static bool unpinned(const Side *s, const Copy2D *c) {
+	return s->type == TYPE_HOST && !is_pinned(s->host + s->y * s->pitch + s->x, extent(s, c));
+}
+
 static char *side_bytes(const Side *s, const Copy2D *c, int access) {
 	if (c->width > s->pitch) return NULL;
-	uint64_t skip = s->y * s->pitch + s->x, n = (c->height - 1) * s->pitch + c->width;
+	uint64_t skip = s->y * s->pitch + s->x, n = extent(s, c);
 	if (s->type == TYPE_DEVICE) return device_bytes(s->device + skip, n, access);
 	if (s->type != TYPE_HOST || !s->host) return NULL;
 	if ((access & WRITE) && !host_writable(s->host + skip, n)) return NULL;
@@ -96,10 +110,13 @@ static Result copy2D(Stream *s, const Copy2D *c) {
 	char *dst = side_bytes(&c->dst, c, WRITE);
 	const char *src = side_bytes(&c->src, c, READ);
 	if (!dst || !src) return INVALID_VALUE;
-	Result r = submit(s, &(Op){.run = run_rows, .dst = dst, .src = src, .n = c->width, .rows = c->height,
+	bool waits = s && (unpinned(&c->src, c) || unpinned(&c->dst, c));
+	Result r = waits ? capture_refuses_stream(s) : OK;
+	if (r) return r;
+	r = submit(s, &(Op){.run = run_rows, .dst = dst, .src = src, .n = c->width, .rows = c->height,
 		.dst_pitch = c->dst.pitch, .src_pitch = c->src.pitch});
-	if (s && (c->src.type == TYPE_HOST || c->dst.type == TYPE_HOST)) drain(s);
-	return r;
+	if (r == OK && waits) drain(s);
+	return r || s ? r : current->lost;
 }
 
 API Result cuMemcpy2D_v2(const Copy2D *c) {

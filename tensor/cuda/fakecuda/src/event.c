@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "graph.h"
 #include "handle.h"
 
 enum { DISABLE_TIMING = 2, INTERPROCESS = 4 };
@@ -27,6 +28,7 @@ struct Event {
 	int fd;
 	uint64_t inode;
 	bool destroyed;
+	Place place; // in a capture
 	Event *next;
 };
 
@@ -41,6 +43,8 @@ bool valid_event(const Event *e) {
 	pthread_mutex_unlock(&lock);
 	return valid;
 }
+
+Place *event_place(Event *e) { return &e->place; }
 
 uint32_t event_sequence(Event *e) { return __atomic_load_n(&e->page->recorded, __ATOMIC_ACQUIRE); }
 
@@ -109,6 +113,7 @@ static void run_record(Op *op) {
 API Result cuEventRecord(Event *e, Stream *s) {
 	ENTER_CONTEXT;
 	if (!valid_event(e) || !valid_stream(s)) return INVALID_HANDLE;
+	if (capture_records(s, e)) return OK;
 	uint32_t sequence = __atomic_add_fetch(&e->page->recorded, 1, __ATOMIC_ACQ_REL);
 	return submit(s, &(Op){.run = run_record, .object = e, .sequence = sequence});
 }
@@ -116,12 +121,16 @@ API Result cuEventRecord(Event *e, Stream *s) {
 API Result cuEventQuery(Event *e) {
 	ENTER_CONTEXT;
 	if (!valid_event(e)) return INVALID_HANDLE;
+	Result r = capture_refuses_event(e);
+	if (r) return r;
 	return reached(e, event_sequence(e)) ? OK : NOT_READY;
 }
 
 API Result cuEventSynchronize(Event *e) {
 	ENTER_CONTEXT;
 	if (!valid_event(e)) return INVALID_HANDLE;
+	Result r = capture_refuses_event(e);
+	if (r) return r;
 	event_wait(e, event_sequence(e));
 	return current->lost;
 }
@@ -130,6 +139,7 @@ API Result cuEventElapsedTime(float *ms, Event *start, Event *end) {
 	ENTER_CONTEXT;
 	if (!valid_event(start) || !valid_event(end)) return INVALID_HANDLE;
 	if ((start->flags | end->flags) & DISABLE_TIMING) return INVALID_HANDLE;
+	if (event_captured(start) || event_captured(end)) return CAPTURED_EVENT;
 	if (!event_sequence(start) || !event_sequence(end)) return INVALID_HANDLE;
 	if (!reached(start, event_sequence(start)) || !reached(end, event_sequence(end))) return NOT_READY;
 	*ms = ((double)end->page->nanoseconds - (double)start->page->nanoseconds) / 1e6;

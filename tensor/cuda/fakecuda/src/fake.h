@@ -22,6 +22,7 @@ enum {
 	INVALID_PTX = 218,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
 	NOT_FOUND = 500,
 	NOT_READY = 600,
 	PEER_ALREADY_ENABLED = 704,
@@ -29,6 +30,16 @@ enum {
 	ALREADY_REGISTERED = 712,
 	NOT_REGISTERED = 713,
 	NOT_SUPPORTED = 801,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901,
+	CAPTURE_MERGE = 902,
+	CAPTURE_UNMATCHED = 903,
+	CAPTURE_UNJOINED = 904,
+	CAPTURE_ISOLATION = 905,
+	CAPTURE_IMPLICIT = 906,
+	CAPTURED_EVENT = 907,
+	CAPTURE_WRONG_THREAD = 908,
+	UPDATE_FAILED = 910,
 };
 
 #define API __attribute__((visibility("default")))
@@ -54,9 +65,17 @@ Result enter(const char *name);
 		if (!current) return INVALID_CONTEXT; \
 		if (current->lost) return current->lost; \
 	} while (0)
+// graph.c: ENTER_UNSAFE also refuses calls that captures forbid.
+Result capture_refuses_unsafe(void);
+#define ENTER_UNSAFE                     \
+	do {                                 \
+		ENTER_CONTEXT;                   \
+		Result u_ = capture_refuses_unsafe(); \
+		if (u_) return u_;               \
+	} while (0)
 
 // call.c: what exists now, for tests. The order is that of Counters in fakecuda.go.
-enum { ALLOCATIONS, IMPORTS, HOST_RANGES, STREAMS, EVENTS, MEMORIES, KINDS };
+enum { ALLOCATIONS, IMPORTS, HOST_RANGES, STREAMS, EVENTS, MEMORIES, GRAPHS, KINDS };
 void count(int kind, int by);
 
 // device.c
@@ -106,13 +125,14 @@ char *pinned_bytes(Ptr p, uint64_t n, int access);
 bool host_writable(void *p, uint64_t n); // false for memory registered as read-only
 
 // stream.c: operations run in order on the stream's thread. The legacy stream, NULL, runs
-// them in the caller after all other streams are idle.
+// them in the caller after all other streams are idle. submit owns what is staged.
 typedef struct Stream Stream;
+typedef struct Event Event;
 typedef struct Op {
 	void (*run)(struct Op *);
 	char *dst;
 	const char *src;
-	char *staged; // freed after the operation
+	char *staged; // freed after the operation, in a graph with the graph
 	uint64_t n, rows, dst_pitch, src_pitch;
 	uint32_t value, sequence;
 	void *object;
@@ -124,7 +144,6 @@ void drain(Stream *s);
 void drain_all(void);
 
 // event.c
-typedef struct Event Event;
 uint32_t event_sequence(Event *e);
 void event_wait(Event *e, uint32_t sequence);
 bool valid_event(const Event *e);

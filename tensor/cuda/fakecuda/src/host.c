@@ -74,7 +74,7 @@ static void add(char *p, uint64_t n, unsigned flags, bool allocated) {
 }
 
 API Result cuMemHostAlloc(void **p, size_t n, unsigned flags) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	if (n == 0 || flags & ~7u) return INVALID_VALUE;
 	void *m = mmap(NULL, pages(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED) return OUT_OF_MEMORY;
@@ -87,7 +87,7 @@ API Result cuMemHostAlloc(void **p, size_t n, unsigned flags) {
 
 // Registration wants whole pages, which is stricter than the driver.
 API Result cuMemHostRegister_v2(void *p, size_t n, unsigned flags) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	if (!p || n == 0 || (((uint64_t)p | n) & 4095) || flags & ~15u) return INVALID_VALUE;
 	if (!mapped((uint64_t)p, n, !(flags & READ_ONLY))) return INVALID_VALUE;
 	pthread_mutex_lock(&lock);
@@ -121,12 +121,12 @@ static bool drop(char *p, bool allocated) {
 }
 
 API Result cuMemHostUnregister(void *p) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	return drop(p, false) ? OK : NOT_REGISTERED;
 }
 
 API Result cuMemFreeHost(void *p) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	return drop(p, true) ? OK : INVALID_VALUE;
 }
 

@@ -26,7 +26,7 @@ static Range *opened(const Handle *h) {
 }
 
 API Result cuIpcOpenMemHandle_v2(Ptr *out, Bytes64 bytes, unsigned flags) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	Handle h;
 	if (flags > 1 || !handle_parse(&h, bytes, HANDLE_MEMORY)) return INVALID_VALUE;
 	if (h.process == getpid()) return INVALID_CONTEXT;
@@ -56,7 +56,7 @@ API Result cuIpcOpenMemHandle_v2(Ptr *out, Bytes64 bytes, unsigned flags) {
 }
 
 API Result cuIpcCloseMemHandle(Ptr p) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	drain_all();
 	pthread_mutex_lock(&space_lock);
 	Range *r = range_of(p);

@@ -32,7 +32,7 @@ API Result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
 }
 
 API Result cuMemAlloc_v2(Ptr *p, size_t n) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	if (n == 0) return INVALID_VALUE;
 	if (n > memory_limit() || !take(current->device, rounded(n))) return OUT_OF_MEMORY;
 	uint64_t inode;
@@ -52,7 +52,7 @@ API Result cuMemAlloc_v2(Ptr *p, size_t n) {
 }
 
 API Result cuMemFree_v2(Ptr p) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	drain_all(); // as the driver does: no work of any stream uses the memory any more
 	pthread_mutex_lock(&space_lock);
 	Range *r = range_of(p);

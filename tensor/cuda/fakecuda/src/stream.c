@@ -1,9 +1,9 @@
 // Streams: a queue and a thread each. FAKECUDA_DELAY_US makes every operation late.
-#include "fake.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "graph.h"
 
 // A destroyed stream stays in the list, so that its use is found and a walk over the list
 // needs no lock.
@@ -12,7 +12,8 @@ struct Stream {
 	pthread_cond_t changed;
 	Op *first, **last;
 	uint64_t submitted, done;
-	bool destroyed;
+	bool destroyed, blocking;
+	Place place; // in a capture
 	pthread_t thread;
 	Stream *next;
 };
@@ -34,6 +35,10 @@ bool valid_stream(const Stream *s) {
 	}
 	return false;
 }
+
+Place *stream_place(Stream *s) { return &s->place; }
+
+bool stream_blocks(const Stream *s) { return s->blocking; }
 
 static void *work(void *arg) {
 	Stream *s = arg;
@@ -71,6 +76,8 @@ void drain_all(void) {
 }
 
 Result submit(Stream *s, const Op *op) {
+	Result r;
+	if (capture_takes(s, op, &r)) return r;
 	Op *o = malloc(sizeof *o);
 	*o = *op;
 	o->next = NULL;
@@ -79,7 +86,7 @@ Result submit(Stream *s, const Op *op) {
 		o->run(o);
 		free(o->staged);
 		free(o);
-		return current->lost;
+		return OK;
 	}
 	pthread_mutex_lock(&s->lock);
 	*s->last = o;
@@ -98,6 +105,7 @@ API Result cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	s->last = &s->first;
+	s->blocking = !(flags & 1);
 	if (pthread_create(&s->thread, NULL, work, s) != 0) {
 		free(s);
 		return OUT_OF_MEMORY;
@@ -114,6 +122,8 @@ API Result cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority
 API Result cuStreamDestroy_v2(Stream *s) {
 	ENTER_CONTEXT;
 	if (!s || !valid_stream(s)) return INVALID_HANDLE;
+	Result r = capture_refuses_stream(s);
+	if (r) return r;
 	pthread_mutex_lock(&s->lock);
 	__atomic_store_n(&s->destroyed, true, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&s->changed);
@@ -126,6 +136,8 @@ API Result cuStreamDestroy_v2(Stream *s) {
 API Result cuStreamSynchronize(Stream *s) {
 	ENTER_CONTEXT;
 	if (!valid_stream(s)) return INVALID_HANDLE;
+	Result r = capture_refuses_stream(s);
+	if (r) return r;
 	if (s) drain(s);
 	else drain_all();
 	return current->lost;
@@ -141,6 +153,8 @@ static bool idle(Stream *s) {
 API Result cuStreamQuery(Stream *s) {
 	ENTER_CONTEXT;
 	if (!valid_stream(s)) return INVALID_HANDLE;
+	Result r = capture_refuses_stream(s);
+	if (r) return r;
 	for (Stream *x = s ? s : all(); x; x = s ? NULL : x->next) {
 		if (!idle(x)) return NOT_READY;
 	}
@@ -153,6 +167,8 @@ API Result cuStreamWaitEvent(Stream *s, Event *e, unsigned flags) {
 	ENTER_CONTEXT;
 	if (flags) return INVALID_VALUE;
 	if (!valid_stream(s) || !valid_event(e)) return INVALID_HANDLE;
+	Result r;
+	if (capture_waits(s, e, &r)) return r;
 	return submit(s, &(Op){.run = run_wait_event, .object = e, .sequence = event_sequence(e)});
 }
 

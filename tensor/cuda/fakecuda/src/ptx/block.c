@@ -1,26 +1,10 @@
 // A launch: blocks one after another and warps in turn, in orders that the seed gives.
+#include "../order.h"
 #include "ptx.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static uint64_t random_next(uint64_t *state) {
-	uint64_t h = *state += 0x9e3779b97f4a7c15ull;
-	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;
-	h = (h ^ h >> 27) * 0x94d049bb133111ebull;
-	return h ^ h >> 31;
-}
-
-// shuffle orders 0 to n-1 by the seed; 0 leaves them as they are.
-static void shuffle(int *order, int n, uint64_t *state) {
-	for (int k = 0; k < n; k++) order[k] = k;
-	for (int k = n - 1; k > 0 && *state; k--) {
-		int j = (int)(random_next(state) % (k + 1)), t = order[k];
-		order[k] = order[j];
-		order[j] = t;
-	}
-}
 
 static uint64_t special(const Block *b, const Warp *w, int lane, uint64_t value) {
 	const Launch *l = b->launch;

@@ -1,5 +1,6 @@
 // The driver's calls about modules, functions and launches.
 #include "../fake.h"
+#include "../order.h"
 #include "ptx.h"
 
 #include <fcntl.h>
@@ -64,7 +65,7 @@ static bool place_globals(Loaded *m) {
 enum { ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
 
 API Result cuModuleLoadDataEx(Loaded **out, const char *image, unsigned n, const int *options, void **values) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	if (!image) return INVALID_VALUE;
 	char *error = NULL;
 	size_t size = 0;
@@ -93,7 +94,7 @@ API Result cuModuleLoadDataEx(Loaded **out, const char *image, unsigned n, const
 }
 
 API Result cuModuleUnload(Loaded *m) {
-	ENTER_CONTEXT;
+	ENTER_UNSAFE;
 	if (!valid_module(m)) return INVALID_HANDLE;
 	drain_all();
 	pthread_mutex_lock(&lock);
@@ -187,10 +188,10 @@ bool view_of(uint64_t address, View *v) {
 
 char *other_bytes(uint64_t address, uint64_t n, int access) { return pinned_bytes(address, n, access); }
 
+// Work is a launch as it was asked for. A graph runs it more than once.
 typedef struct Work {
 	Launch launch;
 	Context *context;
-	Report report;
 	char params[];
 } Work;
 
@@ -215,12 +216,13 @@ static void tell(const char *name, const Report *r, int result) {
 }
 
 static void run_launch(struct Op *op) {
-	Work *k = op->object;
-	k->launch.report = &k->report;
-	int result = k->context->lost ? k->context->lost : run(&k->launch);
-	tell(k->launch.function->name, &k->report, result);
+	const Work *k = op->object;
+	Report report = {0};
+	Launch launch = k->launch;
+	launch.report = &report;
+	int result = k->context->lost ? k->context->lost : run(&launch);
+	tell(launch.function->name, &report, result);
 	if (result && !k->context->lost) k->context->lost = result;
-	free(k);
 }
 
 static bool sizes_fit(const Entry *e, const unsigned grid[3], const unsigned block[3], unsigned shared) {
@@ -242,13 +244,11 @@ API Result cuLaunchKernel(Entry *e, unsigned gx, unsigned gy, unsigned gz, unsig
 	unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
 	if (!sizes_fit(e, grid, block, shared) || (f->param_count && !params)) return INVALID_VALUE;
 	Work *k = calloc(1, sizeof *k + f->param_bytes + 1);
-	const char *seed = getenv("FAKECUDA_SEED");
-	k->launch = (Launch){.module = e->loaded->module, .function = f, .shared = shared, .seed = seed ? strtoull(seed, NULL, 10) : 0};
+	k->launch = (Launch){.module = e->loaded->module, .function = f, .shared = shared, .seed = order_seed()};
 	memcpy(k->launch.grid, grid, sizeof grid);
 	memcpy(k->launch.block, block, sizeof block);
 	k->launch.params = k->params;
 	k->context = current;
 	for (int p = 0; p < f->param_count; p++) memcpy(k->params + f->params[p]->offset, params[p], f->params[p]->size);
-	submit(s, &(struct Op){.run = run_launch, .object = k});
-	return OK;
+	return submit(s, &(struct Op){.run = run_launch, .object = k, .staged = (char *)k});
 }
