@@ -33,7 +33,7 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 build: ## bin/ringside, one file, which needs glibc; TAGS=nogpu: a static one, which finds no GPUs
-	$(GO) build -trimpath -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
+	$(if $(filter nogpu,$(TAGS)),CGO_ENABLED=0) $(GO) build -trimpath -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
 
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo
