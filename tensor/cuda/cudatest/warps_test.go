@@ -169,6 +169,28 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestUnwritten reads global memory that the host, another kernel or nothing wrote.
+func TestUnwritten(t *testing.T) {
+	g := New(t, 0, must)
+	in, err := g.Alloc(64)
+	check(t, err)
+	check(t, g.CopyHtoD(in, make([]byte, 20)))
+	out := g.Words(t, make([]uint32, 2))
+	run := func(body string) ([]string, error) {
+		r, err := g.Try(t, g.Function(t, kernel(body), "k"), threads(1), new(driver.Args).Pointer(in).Pointer(out))
+		return r.Findings, err
+	}
+	for _, body := range []string{"ld.global.u32 %x, [%in+16];", "st.global.u32 [%in+20], %t;", "ld.global.u32 %x, [%in+20];"} {
+		if findings, err := run(body); err != nil {
+			t.Fatalf("%s: %v: %q", body, err, findings)
+		}
+	}
+	findings, err := run("ld.global.u32 %x, [%in+24];")
+	if err == nil || len(findings) != 1 || !strings.Contains(findings[0], "global memory that nothing wrote") {
+		t.Errorf("%v: %q", err, findings)
+	}
+}
+
 // TestMeasures compares sectors and bank conflicts with known ones.
 func TestMeasures(t *testing.T) {
 	for _, c := range []struct {

@@ -24,19 +24,20 @@
 //
 // # Differences from the driver
 //
-// A capture refuses copies of memory that is not pinned, and graphs within graphs. A graph
-// runs its nodes one by one. Work in the legacy stream runs before the call returns. A
-// device's memory is the host's, and access to a peer's memory needs no permission.
+// A capture refuses copies of memory that is not pinned, and graphs within graphs. A
+// graph runs its nodes one by one. Work in the legacy stream runs before the call
+// returns. A device's memory is the host's, and access to a peer's memory needs no
+// permission.
 //
 // # Kernels
 //
 // The interpreter runs one block at a time. A launch writes a [Launch] to the file of
 // FAKECUDA_LAUNCHES. It fails with CUDA_ERROR_LAUNCH_FAILED, as the driver's may or may
 // not, if two threads touch a byte that one of them writes with nothing that orders them,
-// if it reads a register or shared memory that nothing wrote, or if a barrier or a
-// shuffle diverges. An atomic after a fence orders nothing here, so a kernel whose blocks
-// hand values to each other is refused. After a failure all calls of the context return
-// its code. Reads of global memory that nothing wrote are not found.
+// if it reads a register or memory that nothing wrote, or if a barrier or a shuffle
+// diverges. Global memory that was exported or mapped counts as written. An atomic after
+// a fence orders nothing here, so a kernel whose blocks hand values to each other is
+// refused. After a failure all calls of the context return its code.
 //
 // Approximate instructions are off by an error up to the bound in NVIDIA's manual, which
 // depends on the seed. Tensor cores sum exactly and round once. Functions can't call
@@ -52,8 +53,9 @@
 //	FAKECUDA_DELAY_US     how late each operation of a stream is (0)
 //	FAKECUDA_FAIL         name:call=code, with commas between: what fails, when, and how;
 //	                      after a code such as 700 the context is lost
-//	FAKECUDA_SEED         the order of blocks, warps and nodes of graphs, and the errors of
-//	                      approximate instructions; 0 is their numbers' order, no error (0)
+//	FAKECUDA_SEED         the order of blocks, warps and nodes of graphs, and the
+//	                      errors of approximate instructions; with 0 the order of
+//	                      their numbers and no error (0)
 //	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
 //	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

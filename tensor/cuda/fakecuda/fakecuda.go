@@ -2,6 +2,7 @@ package fakecuda
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/binary"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 //go:embed src
 var source embed.FS
 
-// Build compiles the stand-in with gcc into dir and returns the path of the library. A
+// Build compiles the stand-in with gcc, or $CC, into dir and returns the library. A
 // copy of it has state of its own, also where a process loads several.
 func Build(dir string) (string, error) {
 	src := filepath.Join(dir, "src")
@@ -38,11 +39,15 @@ func Build(dir string) (string, error) {
 		args = append(args, filepath.Join(dir, f))
 	}
 	args = append(args, "-lm")
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("gcc in %s: %w\n%s", src, err, out)
+	if out, err := exec.Command(compiler(), args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s in %s: %w\n%s", compiler(), src, err, out)
 	}
 	return lib, nil
 }
+
+// compiler returns the C compiler for this program's architecture, which an emulated
+// program has to be told.
+func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
 
 // Counters are what is alive in a library.
 type Counters struct {

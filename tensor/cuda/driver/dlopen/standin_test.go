@@ -241,6 +241,19 @@ func TestMemoryLimit(t *testing.T) {
 		if err := d.Free(p); err != nil {
 			t.Error(err)
 		}
+		m, err := d.VirtualCreate(0, 4<<20)
+		if err != nil {
+			t.Fatalf("4 of 4 MiB, virtual: %v", err)
+		}
+		if _, err := d.Alloc(1); !errors.Is(err, driver.OutOfMemory) {
+			t.Errorf("beside 4 MiB of virtual memory: %v", err)
+		}
+		if err := d.VirtualRelease(m); err != nil {
+			t.Error(err)
+		}
+		if free, _, err := d.MemInfo(); err != nil || free != 4<<20 {
+			t.Errorf("%d bytes are free in the end, %v", free, err)
+		}
 	})
 }
 

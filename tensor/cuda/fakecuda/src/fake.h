@@ -104,6 +104,9 @@ typedef struct Range {
 	uint64_t inode, id;
 	int opens;             // of an imported range
 	int exporter;          // its process
+	char *written;         // of memory of this process: the bytes that something wrote
+	bool exported;         // others may write it, too
+	void *memory;          // of a mapped range
 	int access;            // of a mapped range: bit 0 read, bit 1 write
 	struct Range *next;
 } Range;
@@ -115,9 +118,14 @@ Range *range_add(Ptr at, uint64_t size, int fd, Kind kind, int device);
 void range_remove(Range *r);
 Range *range_of(Ptr p); // with space_lock held
 enum { READ = 1, WRITE = 2 };
-// device_bytes returns the bytes of [p, p+n), which must lie in one range; NULL if not.
+// device_bytes returns the bytes of [p, p+n), which must lie in one range; NULL if not. With
+// WRITE they count as written.
 char *device_bytes(Ptr p, uint64_t n, int access);
 int new_file(uint64_t size, uint64_t *inode); // -1 if the system has no memory
+
+// memory.c: the bytes of a device in use, up to memory_limit.
+bool take(int device, uint64_t n);
+void give(int device, uint64_t n);
 
 // host.c
 bool is_pinned(const void *p, uint64_t n);

@@ -10,6 +10,7 @@ API Result cuIpcGetMemHandle(Bytes64 *out, Ptr p) {
 	pthread_mutex_lock(&space_lock);
 	Range *r = range_of(p);
 	if (r && r->kind == OWNED) {
+		r->exported = true;
 		*out = handle_bytes((Handle){
 			.kind = HANDLE_MEMORY, .process = getpid(), .fd = r->fd, .device = r->device, .size = r->size, .inode = r->inode});
 		result = OK;

@@ -8,7 +8,7 @@ static pthread_mutex_t used_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t rounded(uint64_t n) { return (n + 511) & ~511ull; }
 
-static bool take(int device, uint64_t n) {
+bool take(int device, uint64_t n) {
 	pthread_mutex_lock(&used_lock);
 	bool fits = n <= memory_limit() && used[device] <= memory_limit() - n;
 	if (fits) used[device] += n;
@@ -16,7 +16,7 @@ static bool take(int device, uint64_t n) {
 	return fits;
 }
 
-static void give(int device, uint64_t n) {
+void give(int device, uint64_t n) {
 	pthread_mutex_lock(&used_lock);
 	used[device] -= n;
 	pthread_mutex_unlock(&used_lock);

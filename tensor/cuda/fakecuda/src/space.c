@@ -4,6 +4,7 @@
 #include "fake.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,6 +51,10 @@ Range *range_add(Ptr at, uint64_t size, int fd, Kind kind, int device) {
 	Range *r = calloc(1, sizeof *r);
 	*r = (Range){.at = at, .size = size, .bytes = bytes, .kind = kind, .device = device, .fd = fd};
 	r->access = kind == MAPPED ? 0 : READ | WRITE;
+	if (kind == OWNED) {
+		r->written = mmap(NULL, pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (r->written == MAP_FAILED) r->written = NULL;
+	}
 	pthread_mutex_lock(&space_lock);
 	r->id = ++ids;
 	r->next = ranges;
@@ -68,6 +73,7 @@ void range_remove(Range *r) {
 		}
 	}
 	munmap(r->bytes, pages(r->size));
+	if (r->written) munmap(r->written, pages(r->size));
 	free(r);
 }
 
@@ -84,6 +90,7 @@ char *device_bytes(Ptr p, uint64_t n, int access) {
 	Range *r = range_of(p);
 	if (r && n <= r->size - (p - r->at) && (r->access & access) == access) {
 		found = r->bytes + (p - r->at);
+		if (r->written && (access & WRITE)) memset(r->written + (p - r->at), 1, n);
 	}
 	pthread_mutex_unlock(&space_lock);
 	return found ? found : pinned_bytes(p, n, access);

@@ -20,11 +20,12 @@ typedef struct {
 	unsigned char flags[8];
 } Property;
 
-// Memory is physical memory. It lives until it is released and no longer mapped: a
-// mapping has its own descriptor.
+// Memory is physical memory. It lives until it is released and no longer mapped.
 typedef struct Memory {
 	int fd, device;
 	uint64_t size;
+	int refs;      // its handle, and its mappings
+	uint64_t used; // of the device's memory; 0 for memory of another process
 	struct Memory *next;
 } Memory;
 
@@ -35,14 +36,24 @@ static bool valid_property(const Property *p) {
 	return p->type == 1 && p->handles <= 1 && p->location.type == 1 && valid_device(p->location.id);
 }
 
-static Memory *add(int fd, int device, uint64_t size) {
+static Memory *add(int fd, int device, uint64_t size, uint64_t used) {
 	Memory *m = calloc(1, sizeof *m);
 	pthread_mutex_lock(&lock);
-	*m = (Memory){fd, device, size, memories};
+	*m = (Memory){fd, device, size, 1, used, memories};
 	memories = m;
 	pthread_mutex_unlock(&lock);
 	count(MEMORIES, 1);
 	return m;
+}
+
+// drop gives a reference back, and the memory with the last. It was taken from the list
+// with its handle.
+static void drop(Memory *m) {
+	if (__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL)) return;
+	give(m->device, m->used);
+	close(m->fd);
+	free(m);
+	count(MEMORIES, -1);
 }
 
 static bool known(const Memory *m) {
@@ -63,11 +74,14 @@ API Result cuMemGetAllocationGranularity(size_t *n, const Property *p, int optio
 API Result cuMemCreate(Memory **out, size_t size, const Property *p, unsigned long long flags) {
 	ENTER;
 	if (flags || size == 0 || size % GRANULARITY || !valid_property(p)) return INVALID_VALUE;
-	if (size > memory_limit()) return OUT_OF_MEMORY;
+	if (!take(p->location.id, size)) return OUT_OF_MEMORY;
 	uint64_t inode;
 	int fd = new_file(size, &inode);
-	if (fd < 0) return OUT_OF_MEMORY;
-	*out = add(fd, p->location.id, size);
+	if (fd < 0) {
+		give(p->location.id, size);
+		return OUT_OF_MEMORY;
+	}
+	*out = add(fd, p->location.id, size, size);
 	return OK;
 }
 
@@ -80,9 +94,7 @@ API Result cuMemRelease(Memory *m) {
 	if (found) *at = m->next;
 	pthread_mutex_unlock(&lock);
 	if (!found) return INVALID_VALUE;
-	close(m->fd);
-	free(m);
-	count(MEMORIES, -1);
+	drop(m);
 	return OK;
 }
 
@@ -99,7 +111,7 @@ API Result cuMemImportFromShareableHandle(Memory **out, void *handle, int type) 
 	if (type != 1 || fstat((int)(intptr_t)handle, &st) != 0 || st.st_size == 0 || st.st_size % GRANULARITY) return INVALID_VALUE;
 	int fd = fcntl((int)(intptr_t)handle, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0) return OPERATING_SYSTEM;
-	*out = add(fd, current ? current->device : 0, st.st_size);
+	*out = add(fd, current ? current->device : 0, st.st_size, 0);
 	return OK;
 }
 
@@ -178,8 +190,10 @@ API Result cuMemMap(Ptr p, size_t size, size_t offset, Memory *m, unsigned long 
 	bool taken = overlaps(p, size);
 	pthread_mutex_unlock(&space_lock);
 	if (taken) return INVALID_VALUE;
-	int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
-	if (fd < 0 || !range_add(p, size, fd, MAPPED, m->device)) return MAP_FAILED_CODE;
+	Range *r = range_add(p, size, m->fd, MAPPED, m->device);
+	if (!r) return MAP_FAILED_CODE;
+	__atomic_add_fetch(&m->refs, 1, __ATOMIC_ACQ_REL);
+	r->memory = m;
 	return OK;
 }
 
@@ -189,7 +203,7 @@ API Result cuMemUnmap(Ptr p, size_t size) {
 	pthread_mutex_lock(&space_lock);
 	Range *r = mapping(p, size);
 	if (r) {
-		close(r->fd);
+		drop(r->memory);
 		range_remove(r);
 	}
 	pthread_mutex_unlock(&space_lock);

@@ -40,6 +40,7 @@ static char *global_bytes(Warp *w, const Instruction *i, int lane, uint64_t addr
 	if (!v) return other_bytes(address, n, access);
 	uint64_t at = address - v->at;
 	if (n > v->size - at || (v->access & access) != access) return NULL;
+	if (v->written) fill(w, i->line, v->written + at, n, how, address);
 	if (watched && v->shades) touch(w, lane, i->line, v->shades + at, n, how, false, address);
 	return v->bytes + at;
 }

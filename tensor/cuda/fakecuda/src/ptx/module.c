@@ -181,7 +181,8 @@ API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const Entry 
 bool view_of(uint64_t address, View *v) {
 	pthread_mutex_lock(&space_lock);
 	const Range *r = range_of(address);
-	if (r) *v = (View){.at = r->at, .size = r->size, .bytes = r->bytes, .access = r->access};
+	if (r) *v = (View){.at = r->at, .size = r->size, .bytes = r->bytes, .access = r->access,
+		.written = r->exported ? NULL : r->written};
 	pthread_mutex_unlock(&space_lock);
 	return r != NULL;
 }

@@ -200,6 +200,7 @@ typedef struct View {
 	char *bytes;
 	int access;
 	Shade *shades;
+	char *written; // NULL where it isn't known what was written
 } View;
 
 typedef struct Copy { // of cp.async, not done yet
@@ -257,6 +258,7 @@ _Noreturn void stop(Warp *w, int line, int code, const char *format, ...) __attr
 void found(Warp *w, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 typedef enum { TOUCH_READ, TOUCH_WRITE, TOUCH_ATOMIC } Touch;
 void touch(Warp *w, int lane, int line, Shade *s, uint64_t n, Touch how, bool shared, uint64_t address);
+void fill(Warp *w, int line, char *written, uint64_t n, Touch how, uint64_t address);
 void watch_global(Warp *w, uint32_t mask, const uint64_t address[32], int size);
 void watch_shared(Warp *w, uint32_t mask, const uint64_t address[32], int size);
 

@@ -94,6 +94,16 @@ void touch(Warp *w, int lane, int line, Shade *s, uint64_t n, Touch how, bool sh
 	}
 }
 
+// fill checks that what is read of global memory was written, and notes what is written.
+void fill(Warp *w, int line, char *written, uint64_t n, Touch how, uint64_t address) {
+	for (uint64_t k = 0; k < n; k++) {
+		if (how != TOUCH_WRITE && !written[k]) {
+			found(w, line, "read of global memory that nothing wrote, at %#llx", (unsigned long long)(address + k));
+		}
+		if (how != TOUCH_READ) written[k] = 1;
+	}
+}
+
 static int distinct(uint64_t v[], int n) {
 	for (int i = 1; i < n; i++) {
 		uint64_t x = v[i];
