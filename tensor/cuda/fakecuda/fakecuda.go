@@ -2,7 +2,6 @@ package fakecuda
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"encoding/binary"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 )
@@ -17,7 +17,7 @@ import (
 //go:embed src
 var source embed.FS
 
-// Build compiles the stand-in with gcc, or $CC, into dir and returns the library. A
+// Build compiles the stand-in with gcc into dir and returns the path of the library. A
 // copy of it has state of its own, also where a process loads several.
 func Build(dir string) (string, error) {
 	src := filepath.Join(dir, "src")
@@ -39,15 +39,20 @@ func Build(dir string) (string, error) {
 		args = append(args, filepath.Join(dir, f))
 	}
 	args = append(args, "-lm")
-	if out, err := exec.Command(compiler(), args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s in %s: %w\n%s", compiler(), src, err, out)
+	if out, err := exec.Command(Compiler(), args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s in %s: %w\n%s", Compiler(), src, err, out)
 	}
 	return lib, nil
 }
 
-// compiler returns the C compiler for this program's architecture, which an emulated
-// program has to be told.
-func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
+// Compiler returns gcc for this program's architecture, which may be emulated.
+func Compiler() string {
+	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	if path, err := exec.LookPath(triplet + "-gcc"); err == nil {
+		return path
+	}
+	return "gcc"
+}
 
 // Counters are what is alive in a library.
 type Counters struct {

@@ -173,7 +173,7 @@ func TestMissingSymbol(t *testing.T) {
 	if err := os.WriteFile(src, []byte("int cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", lib, src).CombinedOutput(); err != nil {
+	if out, err := exec.Command(fakecuda.Compiler(), "-shared", "-fPIC", "-o", lib, src).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := Open(lib); !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), lib+" has no cuInit") {
