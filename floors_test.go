@@ -127,6 +127,7 @@ var floors = map[string]int{
 	"tensor/cuda/driver/drivertest":    1,
 	"tensor/cuda/fakecuda":             0,
 	"tensor/cuda/memory":               2,
+	"tensor/cuda":                      4,
 	"tensor/cuda/gpucheck":             3,
 	"tensor/cuda/cudatest":             2,
 	"tensor/cuda/kernels":              0,

@@ -71,33 +71,6 @@ func TestPlanOfAnotherHash(t *testing.T) {
 	}
 }
 
-// TestPlansOfOneHash wants two programs of one hash each to run their own plan.
-func TestPlansOfOneHash(t *testing.T) {
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	one, two := encodedPlus(1), encodedPlus(2)
-	if _, err := d.Compile(tensor.HashOf(one), one); err != nil {
-		t.Fatal(err)
-	}
-	d.Collide(tensor.HashOf(one), tensor.HashOf(two))
-	for i, want := range []int{2, 2, 1, 1} {
-		e := encodedPlus(want)
-		c, err := d.Compile(tensor.HashOf(e), e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := len(c.Parsed().Instrs); got != want {
-			t.Errorf("look %d gave a program of %d additions, expected %d", i, got, want)
-		}
-	}
-	if s := d.Stats(); s.Hits != 2 || s.Misses != 3 || s.Plans != 2 || s.PlanBytes != len(one)+len(two) {
-		t.Errorf("%d hits, %d misses, %d plans of %d bytes; expected 2, 3, 2 of %d", s.Hits, s.Misses, s.Plans, s.PlanBytes, len(one)+len(two))
-	}
-}
-
 // TestPlansInRotation runs three programs in rotation with room for two plans: each is
 // compiled every time and computes the same.
 func TestPlansInRotation(t *testing.T) {

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"cmp"
-	"container/list"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,8 +76,7 @@ type Device struct {
 	sums []uint64 // see run
 
 	runs  atomic.Uint64
-	cache sync.Mutex // guards plans; nothing waits for a program that runs
-	plans plans
+	plans *device.Cache[*compiled]
 }
 
 // New returns a device.
@@ -121,10 +119,7 @@ func New(o *Options) (*Device, error) {
 	if len(d.lanes) > 1 {
 		d.pool = newPool(d.lanes)
 	}
-	if opt.Plans <= 0 {
-		opt.Plans = 1024
-	}
-	d.plans = plans{max: opt.Plans, byHash: map[tensor.Hash]*list.Element{}}
+	d.plans = device.NewCache[*compiled](max(opt.Plans, 0))
 	return d, nil
 }
 
@@ -184,11 +179,8 @@ func (d *Device) release() {
 
 // Stats returns the counters so far.
 func (d *Device) Stats() device.Stats {
-	d.cache.Lock()
-	p := &d.plans
-	s := device.Stats{Hits: p.hits, Misses: p.misses, Evicted: p.evicted, Plans: p.order.Len(), PlanBytes: p.bytes, Runs: d.runs.Load()}
-	d.cache.Unlock()
-	s.Arena = d.arena.Stats()
+	s := d.plans.Stats()
+	s.Runs, s.Arena = d.runs.Load(), d.arena.Stats()
 	s.Values = s.Arena
 	return s
 }
@@ -214,76 +206,49 @@ func (d *Device) view(b *shm.Block, n int) []byte {
 
 // compiled is a program made ready for the device.
 type compiled struct {
-	encoded []byte
-	plan    *compile.Plan
-	steps   []lowered
-	shares  bool // some step is shared among threads
-	sums    int  // most that a step needs of run.sums
+	plan   *compile.Plan
+	steps  []lowered
+	shares bool // some step is shared among threads
+	sums   int  // most that a step needs of run.sums
 }
 
 // Parsed implements device.Program.
 func (c *compiled) Parsed() *tensor.Program { return c.plan.Program }
 
-// plans is a bounded cache of compiled programs, which drops the least recently used one.
-// It compares whole encodings: two programs with one hash never answer for each other.
-type plans struct {
-	max                   int
-	bytes                 int       // of encodings
-	order                 list.List // of *compiled, most recent first
-	byHash                map[tensor.Hash]*list.Element
-	hits, misses, evicted uint64
-}
-
-// maxPlanBytes bounds the encodings of the programs in the cache.
-const maxPlanBytes = 16 << 20
-
-func (p *plans) drop(e *list.Element) {
-	c := p.order.Remove(e).(*compiled)
-	p.bytes -= len(c.encoded)
-	delete(p.byHash, tensor.HashOf(c.encoded))
-}
-
 // Compile returns the compiled form of an encoded program, from the cache or anew.
 // encoded is not kept. The error is tensor.ErrProgram if it is malformed, and
 // tensor.ErrWork if it has more work than Options.MaxWork.
 func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
-	d.cache.Lock()
-	defer d.cache.Unlock()
-	p := &d.plans
-	if e := p.byHash[hash]; e != nil {
-		if c := e.Value.(*compiled); string(c.encoded) == string(encoded) {
-			p.hits++
-			if c.shares {
-				d.pool.wakeAll() // it is about to run
-			}
-			p.order.MoveToFront(e)
-			return c, nil
+	c, found, err := d.plans.Get(hash, encoded, func(p *tensor.Program) (*compiled, error) {
+		plan := compile.Compile(p, &d.compile)
+		if err := d.CheckWork(plan); err != nil {
+			return nil, err
 		}
-	}
-	p.misses++
-	if got := tensor.HashOf(encoded); got != hash {
-		return nil, fmt.Errorf("%w: its hash is %v, announced as %v", tensor.ErrProgram, got, hash)
-	}
-	prog, err := tensor.ParseProgram(encoded)
+		return d.lowered(plan), nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	plan := compile.Compile(prog, &d.compile)
-	if work := plan.Work(); d.work > 0 && work > d.work {
-		return nil, fmt.Errorf("%w: %.3g multiply-adds, at most %.3g; make the program smaller, or raise cpu.Options.MaxWork (--max-work)", tensor.ErrWork, float64(work), float64(d.work))
+	if found && c.shares {
+		d.pool.wakeAll() // it is about to run
 	}
-	c := &compiled{encoded: append([]byte(nil), encoded...), plan: plan}
-	c.steps = d.lower.plan(c.plan)
+	return c, nil
+}
+
+// CheckWork returns tensor.ErrWork if plan has more work than Options.MaxWork.
+func (d *Device) CheckWork(plan *compile.Plan) error {
+	if work := plan.Work(); d.work > 0 && work > d.work {
+		return fmt.Errorf("%w: %.3g multiply-adds, at most %.3g; make the program smaller, or raise cpu.Options.MaxWork (--max-work)", tensor.ErrWork, float64(work), float64(d.work))
+	}
+	return nil
+}
+
+// lowered makes a plan ready.
+func (d *Device) lowered(plan *compile.Plan) *compiled {
+	c := &compiled{plan: plan, steps: d.lower.plan(plan)}
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)
 	}
 	c.shares = slices.ContainsFunc(c.steps, func(l lowered) bool { return l.parts > 1 })
-	if e := p.byHash[hash]; e != nil {
-		p.drop(e)
-	}
-	p.byHash[hash] = p.order.PushFront(c)
-	for p.bytes += len(encoded); p.order.Len() > 1 && (p.order.Len() > p.max || p.bytes > maxPlanBytes); p.evicted++ {
-		p.drop(p.order.Back())
-	}
-	return c, nil
+	return c
 }

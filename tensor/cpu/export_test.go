@@ -3,7 +3,6 @@ package cpu
 import (
 	"time"
 
-	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
@@ -25,10 +24,6 @@ func (d *Device) CompileWith(o compile.Options) { d.compile = o }
 func (d *Device) OnStep(f func(p *compile.Plan, step int)) {
 	d.trace = func(p *compile.Plan, step int, _ time.Duration) { f(p, step) }
 }
-
-// Collide makes d find the plan of one program under the hash of another, as if both had
-// that hash.
-func (d *Device) Collide(of, under tensor.Hash) { d.plans.byHash[under] = d.plans.byHash[of] }
 
 // GoesFar reports whether d runs fused step s in stretches rather than tile by tile.
 func (d *Device) GoesFar(s *compile.Step) bool {

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +116,7 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 		if p := recover(); p != nil {
 			err = panicked(p)
 			if at >= 0 {
-				err = runError(plan, at, err)
+				err = plan.RunError(at, err)
 			}
 		}
 		if err == nil {
@@ -139,7 +138,7 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 			start = time.Now()
 		}
 		if err := d.runStep(&c.steps[i]); err != nil {
-			return runError(plan, at, err)
+			return plan.RunError(at, err)
 		}
 		if d.trace != nil {
 			d.trace(plan, i, time.Since(start))
@@ -220,21 +219,4 @@ func (d *Device) runStep(l *lowered) (err error) {
 // taken reports whether b is the donated input's own memory.
 func taken(s *space, o *compile.OutputOf, b *shm.Block) bool {
 	return b != nil && o.Take >= 0 && s.got[o.Take].block == b
-}
-
-// runError returns err as the error of instruction i of the plan's program.
-func runError(plan *compile.Plan, i int, err error) error {
-	p := plan.Program
-	var in []string
-	for k, r := range p.ArgsOf(i) {
-		if k == tensor.MaxErrorArgs {
-			in = append(in, fmt.Sprintf("%d more", len(p.ArgsOf(i))-k))
-			break
-		}
-		if _, ok := r.Scalar(); !ok {
-			d, s := p.TypeOf(r)
-			in = append(in, fmt.Sprintf("%v%v", d, s))
-		}
-	}
-	return &tensor.RunError{Instr: i, Op: p.Instrs[i].Op.String(), Inputs: strings.Join(in, ", "), Err: err}
 }

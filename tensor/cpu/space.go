@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
@@ -106,17 +105,6 @@ func (s *space) check(id uint64, d tensor.DType, shape tensor.Shape) (n int, err
 	return shape.Elems() * d.Size(), nil
 }
 
-// checkBools returns an error if bytes of a bool are neither 0 nor 1.
-func checkBools(d tensor.DType, bytes []byte) error {
-	if d != tensor.Bool {
-		return nil
-	}
-	if i := slices.IndexFunc(bytes, func(x byte) bool { return x > 1 }); i >= 0 {
-		return fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, bytes[i])
-	}
-	return nil
-}
-
 // Import implements device.Space. The value stays where it is unless it is going to be
 // updated and b is read only. A peer may write to b at any time: kernels then compute
 // from some of the bytes that it had. A bool whose byte it made neither 0 nor 1 has no
@@ -139,14 +127,10 @@ func (s *space) imported(id uint64, d tensor.DType, shape tensor.Shape, b *shm.B
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	have := 0
-	if b != nil {
-		have = b.Len()
+	if err := device.CheckBlock(d, shape, b); err != nil {
+		return nil, err
 	}
-	if have < n {
-		return nil, fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, have, d, shape, n)
-	}
-	if err := checkBools(d, b.Bytes()[:n]); err != nil {
+	if err := device.CheckBools(d, b.Bytes()[:n]); err != nil {
 		return nil, err
 	}
 	if !own || !b.ReadOnly() {
@@ -180,10 +164,7 @@ func (s *space) Fill(id uint64, src []byte) error {
 	if v == nil {
 		return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 	}
-	if n := v.Bytes(); len(src) != n {
-		return fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, len(src), v.DType, v.Shape, n)
-	}
-	if err := checkBools(v.DType, src); err != nil {
+	if err := device.CheckFill(v.Value, src); err != nil {
 		return err
 	}
 	copy(s.bytes(v), src)
@@ -248,8 +229,8 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 	}
-	if have := v.Bytes(); off < 0 || n < 0 || n > have-off {
-		return nil, fmt.Errorf("%w: %d bytes from %d on of a value of %d", tensor.ErrShape, n, off, have)
+	if err := device.CheckRange(v.Value, off, n); err != nil {
+		return nil, err
 	}
 	return s.bytes(v)[off : off+n], nil
 }

@@ -27,6 +27,8 @@
 //	device.go  Device and what describes it: Info, Kind, Stats
 //	space.go   Space, Value, Failure
 //	engine.go  a tensor.Engine on a Device
+//	cache.go   for devices: the programs they have compiled
+//	check.go   for spaces: mistakes in arguments
 //
 // Package devicetest tests what every Device must do. Package apart is a device for
 // tests, whose memory faults when other code touches it, and which runs late and fails

@@ -36,9 +36,10 @@ var built = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(lib)
 })
 
-// New returns the first device of a stand-in that runs blocks and warps in the order of
-// seed. Without gcc the test is skipped, unless it must run.
-func New(t *testing.T, seed uint64, must bool) *GPU {
+// Open returns the driver of a stand-in of the test's own, before Init, and the file of
+// its launches. It runs blocks and warps in the order of seed. Without gcc the test is
+// skipped, unless it must run.
+func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string) {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil && !must {
 		t.Skip("no gcc to build the stand-in with")
@@ -49,15 +50,22 @@ func New(t *testing.T, seed uint64, must bool) *GPU {
 	}
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libcuda.so.1")
-	if err := os.WriteFile(lib, b, 0o700); err != nil {
+	if err := os.WriteFile(lib, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := &GPU{launches: filepath.Join(dir, "launches")}
+	launches = filepath.Join(dir, "launches")
 	t.Setenv("FAKECUDA_SEED", strconv.FormatUint(seed, 10))
-	t.Setenv("FAKECUDA_LAUNCHES", g.launches)
-	if g.API, err = dlopen.Open(lib); err != nil {
-		t.Fatal(err)
-	}
+	t.Setenv("FAKECUDA_LAUNCHES", launches)
+	api, err = dlopen.Open(lib)
+	check(t, err)
+	return api, launches
+}
+
+// New returns the first device of a stand-in, see Open.
+func New(t *testing.T, seed uint64, must bool) *GPU {
+	t.Helper()
+	g := &GPU{}
+	g.API, g.launches = Open(t, seed, must)
 	check(t, g.Init())
 	d, err := g.DeviceGet(0)
 	check(t, err)

@@ -115,16 +115,13 @@ func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Bl
 	if err := shape.Check(d); err != nil {
 		return err
 	}
-	n, have := shape.Elems()*d.Size(), 0
-	if b != nil {
-		have = b.Len()
-	}
-	if have < n {
-		return fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, have, d, shape, n)
+	if err := device.CheckBlock(d, shape, b); err != nil {
+		return err
 	}
 	if err := s.make(id, d, shape); err != nil {
 		return err
 	}
+	n := s.values[id].Bytes()
 	if d != tensor.Bool || n == 0 {
 		return nil
 	}
@@ -234,18 +231,8 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 
 // check returns an error if a program can't be run on these arguments.
 func (s *space) check(p *tensor.Program, base uint64, inputs []uint64, scalars []float64) error {
-	if len(inputs) != len(p.Externals) || len(scalars) != p.NumScalars {
-		return fmt.Errorf("%w: %d inputs and %d scalars, expected %d and %d", tensor.ErrProgram, len(inputs), len(scalars), len(p.Externals), p.NumScalars)
-	}
-	for i, id := range inputs {
-		v, ok := s.values[id]
-		if !ok {
-			return fmt.Errorf("%w: %d, input %d of the program", tensor.ErrUnknown, id, i)
-		}
-		e := &p.Externals[i]
-		if v.DType != e.DType || !v.Shape.Equal(p.Shapes[e.Shape]) {
-			return fmt.Errorf("%w: input %d is %v%v, id %d is %v%v", tensor.ErrProgram, i, e.DType, p.Shapes[e.Shape], id, v.DType, v.Shape)
-		}
+	if err := device.CheckInputs(p, inputs, scalars, s.Lookup); err != nil {
+		return err
 	}
 	for i, in := range p.Instrs {
 		if !in.Keep {

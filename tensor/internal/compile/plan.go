@@ -163,3 +163,20 @@ func (p *Plan) OperandString(o Operand) string {
 	}
 	return s
 }
+
+// RunError returns err as the error of instruction i of the plan's program.
+func (p *Plan) RunError(i int, err error) error {
+	prog := p.Program
+	var in []string
+	for k, r := range prog.ArgsOf(i) {
+		if k == tensor.MaxErrorArgs {
+			in = append(in, fmt.Sprintf("%d more", len(prog.ArgsOf(i))-k))
+			break
+		}
+		if _, ok := r.Scalar(); !ok {
+			d, s := prog.TypeOf(r)
+			in = append(in, fmt.Sprintf("%v%v", d, s))
+		}
+	}
+	return &tensor.RunError{Instr: i, Op: prog.Instrs[i].Op.String(), Inputs: strings.Join(in, ", "), Err: err}
+}

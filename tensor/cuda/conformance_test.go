@@ -1,0 +1,103 @@
+package cuda_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
+	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
+	"github.com/ringside-go/ringside/tensor/enginetest"
+)
+
+// must says that tests which need gcc fail without it.
+var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
+
+// small are the options of devices that tests open by the hundred.
+var small = cuda.Options{
+	Host:   cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20}},
+	Memory: memory.Options{Segment: 4 << 20, Slots: 4, Slot: 64 << 10},
+}
+
+// standIn returns the driver of a stand-in of the test's own.
+func standIn(t *testing.T, seed uint64) driver.API {
+	api, _ := cudatest.Open(t, seed, must)
+	return api
+}
+
+// open returns a device, which the caller closes.
+func open(t *testing.T, api driver.API, o cuda.Options) *cuda.Device {
+	t.Helper()
+	d, err := cuda.Open(api, 0, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// variant is a way to run programs.
+type variant struct {
+	name string
+	seed uint64 // of the order of blocks and warps
+	vary func(o *cuda.Options)
+}
+
+// variants are those that the suites are run in. A short test runs the first.
+func variants() []variant {
+	all := []variant{
+		{"kernels", 1, func(*cuda.Options) {}},
+		{"kernels, another order", 2, func(*cuda.Options) {}},
+		{"unfused", 3, func(o *cuda.Options) { o.Host.NoFuse = true }},
+		{"host steps", 0, func(o *cuda.Options) { o.HostSteps = true }},
+	}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
+// TestDevice runs the suite of devices.
+func TestDevice(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			o, api := small, standIn(t, v.seed)
+			v.vary(&o)
+			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, api, o) })
+		})
+	}
+}
+
+// TestConformance runs the suite of engines.
+func TestConformance(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			o, api := small, standIn(t, v.seed)
+			v.vary(&o)
+			enginetest.Run(t, func(t *testing.T) tensor.Engine {
+				d := open(t, api, o)
+				t.Cleanup(func() {
+					if s := d.Stats(); s.Values.Blocks > 0 || s.Arena.Blocks > 0 {
+						t.Errorf("%d values and %d blocks are left when every engine is closed", s.Values.Blocks, s.Arena.Blocks)
+					}
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return device.NewEngine(d)
+			}, &enginetest.Options{
+				Programs: 40,
+				Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+					return autograd.Grad(loss, xs...)
+				},
+				PlanHits: func(e tensor.Engine) uint64 { return device.Of(e).Stats().Hits },
+			})
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package cuda
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// Counters are what a device did so far.
+type Counters struct {
+	Launches  uint64            // of kernels
+	HostSteps map[string]uint64 // that ran on the host, by operation and dtype
+	Up, Down  uint64            // bytes copied to the device and from it
+}
+
+// counters are a device's Counters.
+type counters struct {
+	mu sync.Mutex
+	c  Counters
+}
+
+// Counters returns the counters so far.
+func (d *Device) Counters() Counters {
+	d.count.mu.Lock()
+	defer d.count.mu.Unlock()
+	c := d.count.c
+	c.HostSteps = maps.Clone(c.HostSteps)
+	return c
+}
+
+// add adds what one call did.
+func (n *counters) add(c *Counters) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.c.Launches += c.Launches
+	n.c.Up += c.Up
+	n.c.Down += c.Down
+	if n.c.HostSteps == nil {
+		n.c.HostSteps = map[string]uint64{}
+	}
+	for name, k := range c.HostSteps {
+		n.c.HostSteps[name] += k
+	}
+}
+
+// nameOf returns the name under which a step is counted.
+func nameOf(s *compile.Step) string {
+	name := s.Fused.String()
+	if s.Fused == compile.Single {
+		name = s.Op.String()
+	}
+	return name + " " + s.Out.DType.String()
+}

@@ -1,0 +1,196 @@
+package cuda
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
+	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// Options configure a Device; nil and the zero value are the defaults.
+type Options struct {
+	// Host configures the host memory and the steps that run on the host. Its Plans,
+	// MaxWork and NoFuse are those of the device. MaxBytes, Trace and Memory are ignored.
+	Host cpu.Options
+
+	// Memory configures the segments of values and the pinned slots of streams.
+	Memory memory.Options
+
+	// HostSteps runs every step on the host, for tests and to look for a wrong kernel.
+	HostSteps bool
+}
+
+// Device is a GPU as one process uses it. It is a device.Device. Programs of different
+// spaces run in streams of their own.
+type Device struct {
+	info    device.Info
+	mem     *memory.Device
+	pool    *memory.Pool
+	host    *cpu.Device // has the host memory, and runs steps that have no kernel
+	compile compile.Options
+	lower   lowerer
+	plans   *device.Cache[*compiled]
+
+	runs  atomic.Uint64
+	made  atomic.Uint64 // blocks of host memory
+	count counters
+}
+
+// Open opens the device with that number of a driver. The errors are those of package
+// driver.
+func Open(api driver.API, number int, o *Options) (*Device, error) {
+	opt := *cmp.Or(o, &Options{})
+	mem, err := memory.Open(api, number, &opt.Memory)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{
+		mem: mem, plans: device.NewCache[*compiled](max(opt.Host.Plans, 0)),
+		compile: compile.Options{NoFuse: opt.Host.NoFuse, Align: alignment, Leave: leave},
+		lower:   lowerer{mem: mem, none: opt.HostSteps},
+	}
+	if d.pool, err = mem.NewPool(memory.Handles); err != nil {
+		return nil, errors.Join(err, mem.Close())
+	}
+	if d.host, err = cpu.New(d.hostOptions(opt.Host)); err != nil {
+		return nil, errors.Join(err, d.pool.Close(), mem.Close())
+	}
+	i := mem.Info()
+	d.info = device.Info{
+		Name: fmt.Sprintf("cuda%d %s sm_%d%d", number, i.Name, i.Capability[0], i.Capability[1]),
+		Kind: device.CUDA, ID: i.UUID, Bytes: i.Bytes,
+	}
+	return d, nil
+}
+
+// alignment is where temporaries begin: vector loads and their coalescing want it.
+const alignment = 256
+
+// leave reports the fused steps that stay others: what AdamW and matrix products gain on
+// cores by joining them, a GPU has no use for.
+func leave(f compile.Fused) bool {
+	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads
+}
+
+// hostOptions returns the options of the device for steps on the host. The segments of
+// its arena are pinned where the driver can; copies go through slots where it can't.
+func (d *Device) hostOptions(o cpu.Options) *cpu.Options {
+	o.MaxBytes, o.Trace, o.Memory = 0, nil, nil
+	user, free := cmpFunc(o.OnSegment, o.Arena.OnSegment), o.Arena.FreeSegment
+	o.OnSegment = func(s *shm.Segment) {
+		_ = d.mem.Register(s) // a segment that is not pinned is copied through slots
+		if user != nil {
+			user(s)
+		}
+	}
+	o.Arena.FreeSegment = func(s *shm.Segment) {
+		_ = d.mem.Unregister(s) // the driver forgets it with the context at the latest
+		if free != nil {
+			free(s)
+		}
+	}
+	return &o
+}
+
+// cmpFunc returns the first of both that is not nil.
+func cmpFunc(a, b func(*shm.Segment)) func(*shm.Segment) {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// Info implements device.Device. The speed of the device is not known.
+func (d *Device) Info() device.Info { return d.info }
+
+// Arena implements device.Device. No value lies there.
+func (d *Device) Arena() *shm.Arena { return d.host.Arena() }
+
+// Memory returns the memory of the device, for those that share it with other processes.
+func (d *Device) Memory() *memory.Device { return d.mem }
+
+// compiled is a program made ready for the device.
+type compiled struct {
+	plan    *compile.Plan
+	host    *cpu.Steps
+	kernels []kernel // of each step; nil for one that runs on the host
+	ends    [][]int  // the buffers that no step after this one touches
+}
+
+// Parsed implements device.Program.
+func (c *compiled) Parsed() *tensor.Program { return c.plan.Program }
+
+// Compile implements device.Device.
+func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
+	c, _, err := d.plans.Get(hash, encoded, func(p *tensor.Program) (*compiled, error) {
+		plan := compile.Compile(p, &d.compile)
+		if err := d.host.CheckWork(plan); err != nil {
+			return nil, err
+		}
+		kernels, err := d.lower.plan(plan)
+		if err != nil {
+			return nil, err
+		}
+		return &compiled{plan, d.host.Steps(plan), kernels, endsOf(plan)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// endsOf returns for each step the buffers that are not touched after it.
+func endsOf(p *compile.Plan) [][]int {
+	last := make([]int, len(p.Buffers))
+	for i := range last {
+		last[i] = -1
+	}
+	for k := range p.Steps {
+		each(&p.Steps[k], func(buf int) { last[buf] = k })
+	}
+	ends := make([][]int, len(p.Steps))
+	for buf, k := range last {
+		if k >= 0 {
+			ends[k] = append(ends[k], buf)
+		}
+	}
+	return ends
+}
+
+// each calls f with the buffer of each operand and output of s.
+func each(s *compile.Step, f func(buf int)) {
+	for _, o := range s.In {
+		if o.Scalar < 0 {
+			f(o.Buf)
+		}
+	}
+	for _, o := range s.Outs() {
+		f(o.Buf)
+	}
+}
+
+// Open implements device.Device.
+func (d *Device) Open() device.Space { return &space{dev: d, values: map[uint64]*value{}} }
+
+// Stats implements device.Device.
+func (d *Device) Stats() device.Stats {
+	s := d.plans.Stats()
+	s.Runs, s.Arena, s.Values = d.runs.Load(), d.host.Arena().Stats(), d.pool.Arena().Stats()
+	return s
+}
+
+// Close implements device.Device.
+func (d *Device) Close() error {
+	for _, s := range d.host.Arena().Segments() {
+		_ = d.mem.Unregister(s) // it may outlive the device, if a block is still in use
+	}
+	return errors.Join(d.host.Close(), d.pool.Close(), d.lower.close(), d.mem.Close())
+}

@@ -1,0 +1,26 @@
+// Package cuda is the engine on a CUDA GPU: a device.Device over the driver's interface
+// (package driver) and the memory of a device (package memory). NewEngine of package
+// device makes a tensor.Engine of it; workers take it as it is. The package loads no
+// library: the caller opens the driver, see package dlopen.
+//
+// A program runs step by step. A step that has a kernel is launched into the space's
+// stream, and Run goes on without waiting. Every other step runs on the host by package
+// cpu: its operands are copied down, and its results up before a kernel or a reader needs
+// them. Both kinds are counted, see Counters. Kernels tells of a plan which steps are
+// which.
+//
+// A step that can fail because of its operands' values runs on the host, so that Run
+// itself returns the error. Only the loss of the device comes late: memory.ErrLost, which
+// every later call of the device returns too.
+//
+// The stop flag is looked at before every step, and inside of steps on the host. Kernels
+// on their way can't be stopped. So a step of more than maxLaunch elements has no kernel,
+// and Run waits where more than that many are on their way.
+//
+//	device.go   a Device: memory, compiled programs
+//	counters.go what it did
+//	space.go    the values of a session on it
+//	run.go      a program that runs
+//	host.go     steps on the host
+//	lower.go    the kernels of a plan
+package cuda

@@ -1,0 +1,97 @@
+package cuda_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// session returns a session on a device with those options, and the device. Both are
+// closed with the test.
+func session(t *testing.T, seed uint64, o cuda.Options) (*tensor.Session, *cuda.Device) {
+	t.Helper()
+	d := open(t, standIn(t, seed), o)
+	s := tensor.NewSession(device.NewOwner(d), nil)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, d
+}
+
+// TestHostSteps checks what is counted, and that consecutive steps on the host copy
+// nothing between them.
+func TestHostSteps(t *testing.T) {
+	o := small
+	o.HostSteps, o.Host.NoFuse = true, true
+	s, d := session(t, 0, o)
+	x := tensor.From(s, []float32{1, 2, 3, 4})
+	var y *tensor.Tensor
+	s.Scope(func(sc *tensor.Scope) { y = sc.Keep(x.Neg().Exp().Neg().Neg()) })
+	if _, err := tensor.Data[float32](y); err != nil {
+		t.Fatal(err)
+	}
+	c := d.Counters()
+	if c.HostSteps["neg f32"] != 3 || c.HostSteps["exp f32"] != 1 || len(c.HostSteps) != 2 || c.Launches != 0 {
+		t.Errorf("counted %+v, expected 3 neg f32 and 1 exp f32 on the host", c)
+	}
+	// Up the operand and the result, down the operand and the result.
+	if c.Up != 32 || c.Down != 32 {
+		t.Errorf("%d bytes went up and %d down, expected 32 and 32", c.Up, c.Down)
+	}
+}
+
+// TestOutOfMemory checks that a device which is full says so.
+func TestOutOfMemory(t *testing.T) {
+	t.Setenv("FAKECUDA_MEMORY_MIB", "16")
+	s, _ := session(t, 0, small)
+	if _, err := tensor.Data[float32](tensor.Full(s, tensor.F32, 1, 1<<23)); !errors.Is(err, tensor.ErrNoSpace) {
+		t.Errorf("32 MiB on a device of 16: %v, expected ErrNoSpace", err)
+	}
+}
+
+// TestLost checks that a device which is lost fails every call with the same error, and
+// that it can be closed.
+func TestLost(t *testing.T) {
+	t.Setenv("FAKECUDA_FAIL", "cuStreamSynchronize:2=700")
+	d := open(t, standIn(t, 0), small)
+	s := tensor.NewSession(device.NewOwner(d), nil)
+	x := tensor.From(s, []float32{1, 2})
+	for range 2 {
+		_, err := tensor.Data[float32](x.Neg())
+		if x.Err() == nil && err == nil {
+			continue // before the call that fails
+		}
+		if !errors.Is(err, memory.ErrLost) {
+			t.Errorf("after CUDA_ERROR_ILLEGAL_ADDRESS: %v, expected ErrLost", err)
+		}
+	}
+	if err := d.Memory().Lost(); err == nil {
+		t.Error("the device is not lost")
+	}
+	if err := s.Close(); err != nil && !errors.Is(err, memory.ErrLost) {
+		t.Errorf("closing a lost device: %v", err)
+	}
+}
+
+// TestLateStreams runs a chain of programs over streams that are late.
+func TestLateStreams(t *testing.T) {
+	t.Setenv("FAKECUDA_DELAY_US", "300")
+	s, _ := session(t, 0, small)
+	x := tensor.From(s, []float32{0, 1})
+	for range 20 {
+		x = x.AddS(1)
+		if err := s.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := tensor.Data[float32](x)
+	if err != nil || got[0] != 20 || got[1] != 21 {
+		t.Errorf("after 20 additions of 1 to 0 and 1: %v, %v", got, err)
+	}
+}

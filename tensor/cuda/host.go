@@ -1,0 +1,113 @@
+package cuda
+
+import (
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// onHost runs step i on the host.
+func (r *running) onHost(i int) error {
+	s := &r.c.plan.Steps[i]
+	waits := false
+	for _, o := range s.In {
+		if o.Scalar < 0 {
+			copied, err := r.lower(o.Buf, true)
+			if err != nil {
+				return err
+			}
+			waits = waits || copied
+		}
+	}
+	for _, o := range s.Outs() {
+		whole := o.Dense && o.Shape.Elems()*o.DType.Size() == r.c.plan.Buffers[o.Buf].Size
+		copied, err := r.lower(o.Buf, !whole)
+		if err != nil {
+			return err
+		}
+		waits = waits || copied || r.buffers[o.Buf].rising
+	}
+	if waits {
+		if err := r.Sync(); err != nil {
+			return err
+		}
+		for k := range r.buffers {
+			r.buffers[k].rising = false
+		}
+	}
+	if r.did.HostSteps == nil {
+		r.did.HostSteps = map[string]uint64{}
+	}
+	r.did.HostSteps[nameOf(s)]++
+	if err := r.c.host.Run(i, r.bytes, r.scalars, r.stop); err != nil {
+		return err
+	}
+	for _, o := range s.Outs() {
+		b := &r.buffers[o.Buf]
+		b.here, b.there = true, false
+	}
+	return nil
+}
+
+// lower makes a copy of a buffer on the host if there is none. If its content is needed
+// and not here it begins to copy that, and reports it.
+func (r *running) lower(buf int, content bool) (copied bool, err error) {
+	b, n := &r.buffers[buf], r.c.plan.Buffers[buf].Size
+	if n == 0 {
+		return false, nil
+	}
+	if b.copy == nil {
+		if b.copy, err = r.dev.hostBlock(n); err != nil {
+			return false, err
+		}
+		r.bytes[buf] = b.copy.Bytes()[:n:n]
+	}
+	if b.here || !b.there || !content {
+		return false, nil
+	}
+	b.here = true
+	r.did.Down += uint64(n)
+	return true, r.stream.Download(b.copy, b.at, n)
+}
+
+// raise copies a buffer to the device if its content is on the host alone.
+func (r *running) raise(buf int) error {
+	b, n := &r.buffers[buf], r.c.plan.Buffers[buf].Size
+	if n == 0 || b.there || !b.here {
+		return nil
+	}
+	b.there, b.rising = true, true
+	r.did.Up += uint64(n)
+	b.copy.Retain()
+	return r.stream.Upload(b.at, b.copy, n)
+}
+
+// raiseResults copies the results that are on the host alone to the device.
+func (r *running) raiseResults() error {
+	for _, o := range r.c.plan.Outputs {
+		if err := r.raise(o.Buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop gives up a buffer's copy on the host.
+func (r *running) drop(b *buffer) {
+	if b.copy != nil {
+		r.release(b.copy)
+		b.copy = nil
+	}
+}
+
+// work is how many elements a step computes or reads, whichever is more.
+func work(s *compile.Step) int {
+	n := 0
+	for _, o := range s.In {
+		if o.Scalar < 0 {
+			n = max(n, o.Shape.Elems())
+		}
+	}
+	for _, o := range s.Outs() {
+		n = max(n, o.Shape.Elems())
+	}
+	return n
+}

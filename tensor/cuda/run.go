@@ -1,0 +1,159 @@
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// running is a program that runs.
+type running struct {
+	*space
+	c       *compiled
+	scalars []float64
+	stop    *atomic.Bool
+	outs    []*shm.Block // of the results
+	buffers []buffer     // of the plan
+	bytes   [][]byte     // of the buffers' copies on the host
+	did     Counters
+}
+
+// buffer is a buffer of the plan, on the device and on the host. Steps on the host and
+// kernels write to one of the two, and make the other old.
+type buffer struct {
+	at          driver.DevicePtr
+	here, there bool       // the copy on the host, or the one on the device, is current
+	copy        *shm.Block // on the host, nil for none yet
+	rising      bool       // the stream may still read copy
+}
+
+// never is the stop flag of programs without one.
+var never atomic.Bool
+
+// execute runs c over the inputs in s.got and makes its results.
+func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomic.Bool) error {
+	s.dev.runs.Add(1)
+	r := &running{space: s, c: c, scalars: scalars, stop: cmp.Or(stop, &never)}
+	err := r.bind()
+	for i := 0; i < len(c.plan.Steps) && err == nil; i++ {
+		err = r.step(i)
+	}
+	if err == nil {
+		err = r.raiseResults()
+	}
+	for i := range r.buffers {
+		r.drop(&r.buffers[i])
+	}
+	s.dev.count.add(&r.did)
+	for i, b := range r.outs {
+		o := &c.plan.Outputs[i]
+		taken := b != nil && o.Take >= 0 && s.got[o.Take].block == b
+		switch {
+		case err != nil && !taken:
+			s.release(b)
+		case err == nil:
+			if taken {
+				s.got[o.Take].block = nil // moved
+			}
+			in := &c.plan.Program.Instrs[o.Instr]
+			s.put(base+uint64(o.Instr), in.DType, c.plan.Program.Shapes[in.Shape], b)
+		}
+	}
+	return err
+}
+
+// bind finds the device memory of the buffers: that of the inputs, the temporaries, and
+// blocks for the results. A result takes the block of a donated input where the plan
+// allows it and no other reference to the block exists.
+func (r *running) bind() error {
+	plan := r.c.plan
+	if n := plan.Temp; n > 0 && (r.temp == nil || r.temp.Len() < n) {
+		r.release(r.temp)
+		r.temp = nil
+		var err error
+		if r.temp, err = r.alloc(n); err != nil {
+			return fmt.Errorf("temporaries: %w", err)
+		}
+	}
+	temp := r.at(r.temp)
+	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
+	for i := range plan.Buffers {
+		switch b := &plan.Buffers[i]; b.Place {
+		case compile.External:
+			r.buffers[i] = buffer{at: r.at(r.got[b.Index].block), there: true}
+		case compile.Temp:
+			r.buffers[i] = buffer{at: temp + driver.DevicePtr(b.Off)}
+		}
+	}
+	for i := range plan.Outputs {
+		o := &plan.Outputs[i]
+		var block *shm.Block
+		var err error
+		if o.Take >= 0 && r.got[o.Take].exclusive() {
+			block = r.got[o.Take].block
+		} else if block, err = r.alloc(plan.Buffers[o.Buf].Size); err != nil {
+			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
+		}
+		r.outs = append(r.outs, block)
+		r.buffers[o.Buf] = buffer{at: r.at(block)}
+	}
+	return nil
+}
+
+// step runs step i.
+func (r *running) step(i int) error {
+	s := &r.c.plan.Steps[i]
+	if r.stop.Load() {
+		return r.c.plan.RunError(s.Instr, tensor.ErrStopped)
+	}
+	var err error
+	if k := r.c.kernels[i]; k != nil {
+		err = r.launch(s, k)
+	} else {
+		err = r.onHost(i)
+	}
+	for _, buf := range r.c.ends[i] {
+		if r.c.plan.Buffers[buf].Place != compile.Output {
+			r.drop(&r.buffers[buf])
+		}
+	}
+	return err
+}
+
+// launch puts the kernel of step s into the stream, and what it reads on the device.
+func (r *running) launch(s *compile.Step, k kernel) error {
+	var err error
+	each(s, func(buf int) {
+		if err == nil {
+			err = r.raise(buf)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if r.queued += k.work(); r.queued > maxLaunch {
+		if err := r.Sync(); err != nil {
+			return err
+		}
+	}
+	n, err := k.launch(r)
+	r.did.Launches += uint64(n)
+	if err != nil {
+		return fmt.Errorf("launching %s: %w", nameOf(s), err)
+	}
+	for _, o := range s.Outs() {
+		b := &r.buffers[o.Buf]
+		b.here, b.there = false, true
+	}
+	return nil
+}
+
+// operand returns where an operand's first element lies on the device.
+func (r *running) operand(o *compile.Operand) driver.DevicePtr {
+	return r.buffers[o.Buf].at + driver.DevicePtr(o.Off*o.DType.Size())
+}

@@ -1,0 +1,317 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// value is one tensor of a space.
+type value struct {
+	device.Value
+	block *shm.Block // of the device's pool, nil for a value of no bytes
+
+	run   uint64 // number of the run that it was last an input of
+	twice bool   // it is more than one of that run's inputs
+}
+
+// exclusive reports whether a program may write to v's memory: it has no other reference,
+// and v is only one of the program's inputs.
+func (v *value) exclusive() bool { return v.block != nil && !v.twice && v.block.Refs() == 1 }
+
+// space is a device.Space whose values lie in device memory. All work on them goes
+// through one stream, so that its order is that of the calls.
+type space struct {
+	dev    *Device
+	stream *memory.Stream // nil before the first value
+	values map[uint64]*value
+	temp   *shm.Block   // temporaries, as large as a program needed
+	got    []*value     // the inputs of the run that is being prepared
+	runs   uint64       // its number
+	queued int          // elements that kernels on their way compute
+	hosts  []*shm.Block // the last answer of Host
+	read   []byte       // the last answer of Read
+}
+
+// Lookup implements device.Space.
+func (s *space) Lookup(id uint64) (device.Value, bool) {
+	v := s.values[id]
+	if v == nil {
+		return device.Value{}, false
+	}
+	return v.Value, true
+}
+
+// alloc returns memory for n bytes, nil for none. It makes the stream if there is none.
+func (s *space) alloc(n int) (*shm.Block, error) {
+	if s.stream == nil {
+		var err error
+		if s.stream, err = s.dev.mem.NewStream(); err != nil {
+			return nil, noSpace(err)
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	b, err := s.dev.pool.Alloc(n)
+	if err != nil {
+		return nil, noSpace(fmt.Errorf("%d bytes: %w", n, err))
+	}
+	return b, nil
+}
+
+// noSpace returns the error of a failed allocation.
+func noSpace(err error) error {
+	switch {
+	case errors.Is(err, memory.ErrLost):
+		return err
+	case errors.Is(err, shm.ErrClosed):
+		return fmt.Errorf("%w: %w", tensor.ErrClosed, err)
+	}
+	return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+}
+
+// release gives up a reference to a block, which work in the stream may still use.
+func (s *space) release(b *shm.Block) {
+	if b != nil {
+		s.stream.Release(b)
+	}
+}
+
+// at returns where a block lies on the device, 0 for nil.
+func (s *space) at(b *shm.Block) driver.DevicePtr {
+	if b == nil {
+		return 0
+	}
+	return s.dev.pool.Address(b)
+}
+
+// put makes a value of a block, whose reference it takes over.
+func (s *space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) {
+	s.values[id] = &value{Value: device.Value{DType: d, Shape: shape}, block: b}
+}
+
+// Make implements device.Space.
+func (s *space) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
+	if err := shape.Check(d); err != nil {
+		return err
+	}
+	if s.values[id] != nil {
+		return fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, id)
+	}
+	b, err := s.alloc(shape.Elems() * d.Size())
+	if err != nil {
+		return err
+	}
+	s.put(id, d, shape, b)
+	return nil
+}
+
+// Import implements device.Space. Pinned memory of this process is read later, all other
+// at once.
+func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, _ bool) error {
+	n, err := s.imports(id, d, shape, b)
+	if err == nil && n > 0 {
+		s.dev.count.add(&Counters{Up: uint64(n)})
+		if err = s.stream.Upload(s.at(s.values[id].block), b, n); err != nil {
+			s.Free(id)
+			return err
+		}
+		return s.stream.Mark()
+	}
+	if b != nil {
+		b.Release()
+	}
+	return err
+}
+
+// imports makes a value for the first n bytes of b, which it checks.
+func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) (n int, err error) {
+	if err := shape.Check(d); err != nil {
+		return 0, err
+	}
+	if err := device.CheckBlock(d, shape, b); err != nil {
+		return 0, err
+	}
+	if n = shape.Elems() * d.Size(); n > 0 {
+		if err := device.CheckBools(d, b.Bytes()[:n]); err != nil {
+			return 0, err
+		}
+	}
+	return n, s.Make(id, d, shape)
+}
+
+// Fill implements device.Space.
+func (s *space) Fill(id uint64, src []byte) error {
+	v := s.values[id]
+	if v == nil {
+		return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if err := device.CheckFill(v.Value, src); err != nil || len(src) == 0 {
+		return err
+	}
+	s.dev.count.add(&Counters{Up: uint64(len(src))})
+	return s.stream.Write(s.at(v.block), src)
+}
+
+// Alias implements device.Space. The two values share their block.
+func (s *space) Alias(as, id uint64) error {
+	v := s.values[id]
+	if v == nil {
+		return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if s.values[as] != nil {
+		return fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, as)
+	}
+	if v.block != nil {
+		v.block.Retain()
+	}
+	s.put(as, v.DType, v.Shape, v.block)
+	return nil
+}
+
+// Run implements device.Space.
+func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
+	c := p.(*compiled)
+	err := s.prepare(c, base, inputs, scalars)
+	if err == nil {
+		err = s.execute(c, base, scalars, stop)
+	}
+	for i, e := range c.plan.Program.Externals {
+		if e.Donated && i < len(inputs) {
+			s.Free(inputs[i])
+		}
+	}
+	if s.stream == nil {
+		return err
+	}
+	if e := s.stream.Mark(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// prepare checks a run's arguments and finds its inputs.
+func (s *space) prepare(c *compiled, base uint64, inputs []uint64, scalars []float64) error {
+	if err := device.CheckInputs(c.plan.Program, inputs, scalars, s.Lookup); err != nil {
+		return err
+	}
+	for _, o := range c.plan.Outputs {
+		if id := base + uint64(o.Instr); s.values[id] != nil {
+			return fmt.Errorf("%w: result %d would be id %d, which exists", tensor.ErrProgram, o.Instr, id)
+		}
+	}
+	s.got = s.got[:0]
+	s.runs++
+	for _, id := range inputs {
+		v := s.values[id]
+		v.twice, v.run = v.run == s.runs, s.runs
+		s.got = append(s.got, v)
+	}
+	return nil
+}
+
+// Sync implements device.Space. Programs that failed have told it by Run.
+func (s *space) Sync() error {
+	if s.stream == nil {
+		return nil
+	}
+	s.queued = 0
+	return s.stream.Sync()
+}
+
+// Host implements device.Space. The blocks are copies.
+func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
+	s.hosts = s.hosts[:0]
+	err := s.copies(ids)
+	if e := s.Sync(); err == nil {
+		err = e
+	}
+	if err == nil {
+		return s.hosts, nil
+	}
+	for _, b := range s.hosts {
+		if b != nil {
+			b.Release()
+		}
+	}
+	return nil, err
+}
+
+// copies begins to copy values to host memory, and appends the blocks to s.hosts.
+func (s *space) copies(ids []uint64) error {
+	var down uint64
+	for _, id := range ids {
+		v := s.values[id]
+		if v == nil {
+			return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+		}
+		if v.block == nil {
+			s.hosts = append(s.hosts, nil)
+			continue
+		}
+		b, err := s.dev.hostBlock(v.Bytes())
+		if err != nil {
+			return err
+		}
+		s.hosts = append(s.hosts, b)
+		if err := s.stream.Download(b, s.at(v.block), v.Bytes()); err != nil {
+			return err
+		}
+		down += uint64(v.Bytes())
+	}
+	s.dev.count.add(&Counters{Down: down})
+	return nil
+}
+
+// hostBlock returns n > 0 bytes of host memory.
+func (d *Device) hostBlock(n int) (*shm.Block, error) {
+	return device.Alloc(d.host.Arena(), n, d.made.Add(1))
+}
+
+// Read implements device.Space.
+func (s *space) Read(id uint64, off, n int) ([]byte, error) {
+	v := s.values[id]
+	if v == nil {
+		return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if err := device.CheckRange(v.Value, off, n); err != nil || n == 0 {
+		return nil, err
+	}
+	if cap(s.read) < n {
+		s.read = make([]byte, n)
+	}
+	s.dev.count.add(&Counters{Down: uint64(n)})
+	return s.read[:n], s.stream.Read(s.read[:n], s.at(v.block)+driver.DevicePtr(off))
+}
+
+// Free implements device.Space. The memory goes back when the stream has come here.
+func (s *space) Free(id uint64) {
+	if v := s.values[id]; v != nil {
+		delete(s.values, id)
+		s.release(v.block)
+	}
+}
+
+// FreeUnread implements device.Space. It frees nothing: memory that is freed now can be
+// used by others only when the work before has passed.
+func (s *space) FreeUnread(_, _ []uint64) {}
+
+// Close implements device.Space. It waits for the work on its way, which uses the memory.
+func (s *space) Close() {
+	for id := range s.values {
+		s.Free(id)
+	}
+	if s.stream == nil {
+		return
+	}
+	s.release(s.temp)
+	_ = s.stream.Close() // a lost device says so at every other call
+	s.temp, s.stream = nil, nil
+}
