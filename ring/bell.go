@@ -113,18 +113,6 @@ func (b *Bell) Ring() { // small enough to be inlined: it is part of every messa
 	}
 }
 
-// Word returns the word that Ring loads first, for assembly that loads it itself: while
-// it is Awake, Ring does nothing. It returns nil while Ring has to make a fence.
-func (b *Bell) Word() *uint32 {
-	if b.fence.Load() {
-		return nil
-	}
-	return b.state
-}
-
-// Awake is the Word of a bell on which no end sleeps.
-const Awake = bellAwake
-
 func (b *Bell) ring() {
 	if b.fence.Load() {
 		fullFence()

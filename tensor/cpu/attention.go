@@ -129,7 +129,7 @@ func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
 		for u := lo; u < hi && !r.stopped(); u++ {
 			h := u / blocks
 			i, rows, seen := a.block(u % blocks)
-			p := a.scratch(r, 0, rows*stride(seen))
+			p := scratchRow[float32](r, 0, rows*stride(seen))
 			a.weights(r, h, i, rows, seen, p)
 			gemm32(r, rows, a.e, seen, kernel.Matrix[float32]{Data: p, RS: stride(seen), CS: 1}, a.v.matrix(r, h, 0), false, out[y.at[h]+i*y.rs:], y.rs)
 		}
@@ -167,7 +167,7 @@ func (lw *lowerer) attentionGrad(s *compile.Step) func(r *run) error {
 						add = true
 					}
 					ld := stride(seen)
-					p, dp := a.scratch(r, 0, rows*ld), a.scratch(r, 1, rows*ld)
+					p, dp := scratchRow[float32](r, 0, rows*ld), scratchRow[float32](r, 1, rows*ld)
 					a.weights(r, h, i, rows, seen, p)
 					dyi, qi, v := dy.matrix(r, h, i), a.q.matrix(r, h, i), a.v.matrix(r, h, 0)
 					gemm32(r, rows, seen, a.e, dyi, v.T(), false, dp, ld)

@@ -67,30 +67,30 @@ func (numericOf[T]) castTo(to tensor.DType) loop {
 	isFloat := one/2 != 0
 	switch to {
 	case tensor.F32:
-		return cast(func(x T) float32 { return float32(x) })
+		return map1(func(x T) float32 { return float32(x) })
 	case tensor.F64:
-		return cast(func(x T) float64 { return float64(x) })
+		return map1(func(x T) float64 { return float64(x) })
 	case tensor.F16:
-		return cast(func(x T) element.Float16 { return element.ToFloat16(float32(x)) })
+		return map1(func(x T) element.Float16 { return element.ToFloat16(float32(x)) })
 	case tensor.BF16:
-		return cast(func(x T) element.BFloat16 { return element.ToBFloat16(float32(x)) })
+		return map1(func(x T) element.BFloat16 { return element.ToBFloat16(float32(x)) })
 	case tensor.Bool:
-		return cast(func(x T) uint8 { return truth(x != 0) })
+		return map1(func(x T) uint8 { return truth(x != 0) })
 	case tensor.I32:
 		if isFloat {
-			return cast(func(x T) int32 { return toI32(float64(x)) })
+			return map1(func(x T) int32 { return toI32(float64(x)) })
 		}
-		return cast(func(x T) int32 { return int32(x) })
+		return map1(func(x T) int32 { return int32(x) })
 	case tensor.I64:
 		if isFloat {
-			return cast(func(x T) int64 { return toI64(float64(x)) })
+			return map1(func(x T) int64 { return toI64(float64(x)) })
 		}
-		return cast(func(x T) int64 { return int64(x) })
+		return map1(func(x T) int64 { return int64(x) })
 	}
 	if isFloat {
-		return cast(func(x T) uint8 { return toU8(float64(x)) })
+		return map1(func(x T) uint8 { return toU8(float64(x)) })
 	}
-	return cast(func(x T) uint8 { return uint8(x) })
+	return map1(func(x T) uint8 { return uint8(x) })
 }
 
 // castFromHalf goes by way of f32, which has all of its values.
@@ -100,25 +100,17 @@ func castFromHalf[H interface {
 }](to tensor.DType) loop {
 	switch to {
 	case tensor.F64:
-		return cast(func(x H) float64 { return float64(x.Float32()) })
+		return map1(func(x H) float64 { return float64(x.Float32()) })
 	case tensor.Bool:
-		return cast(func(x H) uint8 { return truth(x.Float32() != 0) })
+		return map1(func(x H) uint8 { return truth(x.Float32() != 0) })
 	case tensor.I32:
-		return cast(func(x H) int32 { return toI32(float64(x.Float32())) })
+		return map1(func(x H) int32 { return toI32(float64(x.Float32())) })
 	case tensor.I64:
-		return cast(func(x H) int64 { return toI64(float64(x.Float32())) })
+		return map1(func(x H) int64 { return toI64(float64(x.Float32())) })
 	case tensor.F16:
-		return cast(func(x H) element.Float16 { return element.ToFloat16(x.Float32()) })
+		return map1(func(x H) element.Float16 { return element.ToFloat16(x.Float32()) })
 	case tensor.BF16:
-		return cast(func(x H) element.BFloat16 { return element.ToBFloat16(x.Float32()) })
+		return map1(func(x H) element.BFloat16 { return element.ToBFloat16(x.Float32()) })
 	}
-	return cast(func(x H) uint8 { return toU8(float64(x.Float32())) })
-}
-
-func cast[T, U any](f func(T) U) loop {
-	return loop1(func(dst []U, x []T) {
-		for i := range dst {
-			dst[i] = f(x[i])
-		}
-	})
+	return map1(func(x H) uint8 { return toU8(float64(x.Float32())) })
 }

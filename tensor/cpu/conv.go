@@ -19,7 +19,14 @@ type geometry struct {
 	cg, og, k, px int
 }
 
-func geometryOf(x, w, y tensor.Shape, a []int64) geometry {
+func geometryOf(s *compile.Step) geometry {
+	x, w, y, a := s.In[0].Shape, s.In[1].Shape, s.Out.Shape, s.Ints
+	switch s.Op {
+	case tensor.OpConv2DGradX:
+		x, y = y, x
+	case tensor.OpConv2DGradW:
+		w, y = y, w
+	}
 	g := geometry{n: x[0], c: x[1], h: x[2], w: x[3], o: w[0], oh: y[2], ow: y[3], kh: w[2], kw: w[3],
 		sh: int(a[0]), sw: int(a[1]), ph: int(a[2]), pw: int(a[3]), dh: int(a[4]), dw: int(a[5]), groups: int(a[6])}
 	g.cg, g.og = g.c/g.groups, g.o/g.groups
@@ -111,15 +118,7 @@ func col2im[T float](g *geometry, x, cols []T, p0, p1 int) {
 // convolution lowers conv2d and its gradients to a matrix product for each group of each
 // image.
 func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
-	var g geometry
-	switch s.Op {
-	case tensor.OpConv2D:
-		g = geometryOf(s.In[0].Shape, s.In[1].Shape, s.Out.Shape, s.Ints)
-	case tensor.OpConv2DGradX:
-		g = geometryOf(s.Out.Shape, s.In[1].Shape, s.In[0].Shape, s.Ints)
-	default:
-		g = geometryOf(s.In[0].Shape, s.Out.Shape, s.In[1].Shape, s.Ints)
-	}
+	g := geometryOf(s)
 	image, result := g.c*g.h*g.w, g.o*g.px
 	return func(r *run) error {
 		out := buf[T](r, &s.Out)[:s.Out.Shape.Elems()]

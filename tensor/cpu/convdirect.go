@@ -26,15 +26,13 @@ func (lw *lowerer) direct(s *compile.Step) func(r *run) error {
 	if s.Out.DType != tensor.F32 {
 		return nil
 	}
-	switch s.Op {
+	switch g := geometryOf(s); s.Op {
 	case tensor.OpConv2D:
-		g := geometryOf(s.In[0].Shape, s.In[1].Shape, s.Out.Shape, s.Ints)
 		if g.sw != 1 || g.og*g.k > maxDirect || g.n*g.c*g.o*g.k == 0 {
 			return nil
 		}
 		return lw.directForward(s, g)
 	case tensor.OpConv2DGradX:
-		g := geometryOf(s.Out.Shape, s.In[1].Shape, s.In[0].Shape, s.Ints)
 		top, left := (g.kh-1)*g.dh-g.ph, (g.kw-1)*g.dw-g.pw
 		if g.sh != 1 || g.sw != 1 || top < 0 || left < 0 || g.og*g.k > maxDirect || g.n*g.c*g.o*g.k == 0 {
 			return nil
@@ -54,7 +52,7 @@ func directGradW(s *compile.Step) (g geometry, ok bool) {
 	if s.Out.DType != tensor.F32 {
 		return g, false
 	}
-	g = geometryOf(s.In[0].Shape, s.Out.Shape, s.In[1].Shape, s.Ints)
+	g = geometryOf(s)
 	return g, g.sh == 1 && g.sw == 1 && g.n*g.c*g.o*g.k != 0 && g.kw*g.cg*(g.h+2*g.ph)*g.ow <= maxCols
 }
 

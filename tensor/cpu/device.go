@@ -81,10 +81,7 @@ type Device struct {
 
 // New returns a device.
 func New(o *Options) (*Device, error) {
-	opt := Options{}
-	if o != nil {
-		opt = *o
-	}
+	opt := *cmp.Or(o, &Options{})
 	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0)), work: max(cmp.Or(opt.MaxWork, DefaultMaxWork), 0)}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }

@@ -26,7 +26,7 @@ func (lw *lowerer) elementwise(s *compile.Step) func(r *run) error {
 	inst := compile.Inst{Op: s.Op, DType: s.Out.DType, Ints: s.Ints}
 	for i := range one.In {
 		if o := &one.In[i]; o.Scalar < 0 {
-			o.Strides = broadcast(*o, s.Out.Shape)
+			o.Strides = o.Broadcast(s.Out.Shape)
 		}
 		inst.In = append(inst.In, i)
 	}

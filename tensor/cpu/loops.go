@@ -25,8 +25,8 @@ func loop2[T, U any](f func(dst []U, a, b []T)) loop {
 	}
 }
 
-func map1[T any](f func(T) T) loop {
-	return loop1(func(dst, x []T) {
+func map1[T, U any](f func(T) U) loop {
+	return loop1(func(dst []U, x []T) {
 		for i := range dst {
 			dst[i] = f(x[i])
 		}

@@ -98,5 +98,5 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 // batchStrides returns an operand's strides along the broadcast dims before the last two.
 func batchStrides(o compile.Operand, batch tensor.Shape) []int {
 	n := len(o.Shape) - 2
-	return broadcast(compile.Operand{Shape: o.Shape[:n], Strides: o.Strides[:n]}, batch)
+	return compile.Operand{Shape: o.Shape[:n], Strides: o.Strides[:n]}.Broadcast(batch)
 }

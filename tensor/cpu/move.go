@@ -36,12 +36,7 @@ type copier struct {
 func newCopier(shape tensor.Shape, dst, src []int) copier {
 	c := copier{n: newNest(shape, dst, src), empty: shape.Elems() == 0}
 	n := &c.n
-	if len(n.dims) == 1 { // a row alone
-		n.dims = append([]int{1}, n.dims...)
-		for k := range n.strides {
-			n.strides[k] = append([]int{0}, n.strides[k]...)
-		}
-	}
+	n.rowAlone()
 	last := len(n.dims) - 1
 	if i := slices.Index(n.strides[1][:last], 1); i >= 0 && n.strides[1][last] != 1 {
 		n.dims[i], n.dims[last-1] = n.dims[last-1], n.dims[i]

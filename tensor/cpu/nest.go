@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/internal/compile"
-)
+import "github.com/ringside-go/ringside/tensor"
 
 // nest is a loop nest over several operands at once: dims, outermost first, and the
 // strides of each operand in elements. Dims that every operand walks as one are joined,
@@ -44,18 +41,6 @@ func newNest(shape tensor.Shape, strides ...[]int) nest {
 		}
 	}
 	return n
-}
-
-// broadcast returns o's strides for a shape that it broadcasts to.
-func broadcast(o compile.Operand, shape tensor.Shape) []int {
-	st := make([]int, len(shape))
-	skip := len(shape) - len(o.Shape)
-	for i, d := range o.Shape {
-		if d != 1 {
-			st[skip+i] = o.Strides[i]
-		}
-	}
-	return st
 }
 
 // odometer walks the outer dims of a nest and keeps each operand's offset. The caller
@@ -102,6 +87,20 @@ func (n *nest) share(r *run) (odometer, bool) {
 	return o, lo < hi
 }
 
+// part starts a walk of this thread's part of a nest. Of the innermost dim the part is
+// lo to hi, which are equal if the thread has no part.
+func (n *nest) part(r *run) (odo odometer, lo, hi int) {
+	if len(n.dims) == 1 {
+		lo, hi = r.share(n.inner(), 1)
+		return odometer{n: n}, lo, hi
+	}
+	odo, any := n.share(r)
+	if !any {
+		return odo, 0, 0
+	}
+	return odo, 0, n.inner()
+}
+
 // rows calls f for every position in this thread's part of a nest of up to four operands,
 // with its number and each operand's offset. No dim may be 0.
 func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
@@ -109,22 +108,9 @@ func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 	for k := range n.strides {
 		st[k] = n.innerStride(k)
 	}
-	lo, hi := 0, n.inner()
-	odo, i := odometer{n: n}, 0
-	if len(n.dims) == 1 {
-		lo, hi = r.share(hi, 1)
-		i = lo
-	} else {
-		var any bool
-		if odo, any = n.share(r); !any {
-			return
-		}
-		i = odo.at[0]
-		for _, d := range n.dims[1:] {
-			i *= d
-		}
-	}
-	for {
+	odo, lo, hi := n.part(r)
+	i := odo.at[0]*tensor.Shape(n.dims[1:]).Elems() + lo
+	for lo < hi {
 		a, b, c, d := odo.off[0]+lo*st[0], odo.off[1]+lo*st[1], odo.off[2]+lo*st[2], odo.off[3]+lo*st[3]
 		for range hi - lo {
 			if r.stopped() {
@@ -135,6 +121,16 @@ func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 		}
 		if !odo.next() {
 			return
+		}
+	}
+}
+
+// rowAlone makes a nest of one dim one of two, the first of which is 1.
+func (n *nest) rowAlone() {
+	if len(n.dims) == 1 {
+		n.dims = append([]int{1}, n.dims...)
+		for k := range n.strides {
+			n.strides[k] = append([]int{0}, n.strides[k]...)
 		}
 	}
 }
@@ -159,24 +155,13 @@ func (n *nest) longestInner() {
 // of a nest of up to four operands, with their number and each operand's first offset. A
 // position stands for size elements, and long runs come in pieces. No dim may be 0.
 func (n *nest) runs(r *run, size int, f func(count, a, b, c, d int)) {
-	lo, hi := 0, n.inner()
-	odo := odometer{n: n}
-	if len(n.dims) == 1 {
-		if lo, hi = r.share(hi, 1); lo == hi {
-			return
-		}
-	} else {
-		var any bool
-		if odo, any = n.share(r); !any {
-			return
-		}
-	}
+	odo, lo, hi := n.part(r)
 	var st, at [4]int
 	for k := range n.strides {
 		st[k] = n.innerStride(k)
 	}
 	most := max(breath/max(size, 1)/runUnit, 1) * runUnit
-	for {
+	for lo < hi {
 		for i := lo; i < hi; i += most {
 			if r.stopped() {
 				return

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -103,13 +104,8 @@ func (p *pool) run(step func(r *run) error, parts int) error {
 		return nil
 	}
 	p.failed.Store(false)
-	var first error
-	for i, err := range p.errs[:parts] {
-		if first == nil {
-			first = err
-		}
-		p.errs[i] = nil
-	}
+	first := cmp.Or(p.errs[:parts]...)
+	clear(p.errs[:parts])
 	return first
 }
 

@@ -25,15 +25,16 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 	a := s.Ints
 	g := pool2D{h: x[2], w: x[3], oh: y[2], ow: y[3],
 		kh: int(a[0]), kw: int(a[1]), sh: int(a[2]), sw: int(a[3]), ph: int(a[4]), pw: int(a[5])}
-	large, small := g.h*g.w, g.oh*g.ow
+	read, wrote := s.In[0].Shape[2:].Elems(), s.Out.Shape[2:].Elems() // of a plane
+	share := T(1) / T(g.kh*g.kw)
 	pairs := g.kh == 2 && g.kw == 2 && g.sh == 2 && g.sw == 2 && g.ph == 0 && g.pw == 0
 	return func(r *run) error {
 		out, in := buf[T](r, &s.Out), buf[T](r, &s.In[0])
 		first, end := r.share(x[0]*x[1], 1)
 		for p := first; p < end && !r.stopped(); p++ {
+			from, to := in[p*read:][:read], out[p*wrote:][:wrote]
 			switch s.Op {
 			case tensor.OpMaxPool2D:
-				from, to := in[p*large:(p+1)*large], out[p*small:(p+1)*small]
 				if pairs {
 					maxPairs(&g, to, from)
 				} else {
@@ -46,8 +47,7 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 					})
 				}
 			case tensor.OpMaxPool2DGrad:
-				dy := buf[T](r, &s.In[1])[p*small : (p+1)*small]
-				from, to := in[p*large:(p+1)*large], out[p*large:(p+1)*large]
+				dy := buf[T](r, &s.In[1])[p*g.oh*g.ow:][:g.oh*g.ow]
 				clear(to)
 				if pairs {
 					maxPairsGrad(&g, to, from, dy)
@@ -59,8 +59,6 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 					})
 				}
 			case tensor.OpAvgPool2D:
-				from, to := in[p*large:(p+1)*large], out[p*small:(p+1)*small]
-				share := T(1) / T(g.kh*g.kw)
 				g.windows(r, func(at, y0, y1, x0, x1 int) {
 					sum := T(0)
 					for i := y0; i < y1; i++ {
@@ -71,9 +69,7 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 					to[at] = sum * share
 				})
 			default:
-				from, to := in[p*small:(p+1)*small], out[p*large:(p+1)*large]
 				clear(to)
-				share := T(1) / T(g.kh*g.kw)
 				g.windows(r, func(at, y0, y1, x0, x1 int) {
 					for i := y0; i < y1; i++ {
 						row := to[i*g.w+x0 : i*g.w+x1]

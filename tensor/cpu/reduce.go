@@ -2,8 +2,10 @@ package cpu
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -13,26 +15,20 @@ type folding struct {
 	kept, folded nest
 	count        int // elements folded into one
 	results      int
-	all          bool // every dim
 }
 
-func foldingOf(s *compile.Step) folding {
-	x := s.In[0]
-	var mask uint
-	for _, d := range s.Ints[1:] {
-		mask |= 1 << d
-	}
-	all := len(s.Ints) == 1
+// foldingOf returns the geometry of folding dims of x; none stands for all.
+func foldingOf(x compile.Operand, dims []int64) folding {
 	var ks, fs tensor.Shape
 	var kst, fst []int
 	for i, n := range x.Shape {
-		if all || mask&(1<<i) != 0 {
+		if len(dims) == 0 || slices.Contains(dims, int64(i)) {
 			fs, fst = append(fs, n), append(fst, x.Strides[i])
 		} else {
 			ks, kst = append(ks, n), append(kst, x.Strides[i])
 		}
 	}
-	return folding{kept: newNest(ks, kst), folded: newNest(fs, fst), count: fs.Elems(), results: ks.Elems(), all: all}
+	return folding{kept: newNest(ks, kst), folded: newNest(fs, fst), count: fs.Elems(), results: ks.Elems()}
 }
 
 // each calls f with the offset of every row of a nest, its length and stride. Long rows
@@ -52,7 +48,7 @@ func (n *nest) each(r *run, off int, f func(off, n, stride int)) {
 }
 
 func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
-	g := foldingOf(s)
+	g := foldingOf(s.In[0], s.Ints[1:])
 	x := s.In[0]
 	if g.results == 0 {
 		return func(*run) error { return nil }
@@ -114,17 +110,8 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 		return nil
 	}
 	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
-		var row func([]float32) float32
-		// wide enough that many rows don't add up their rounding
-		var join func(a, b float64) float64
-		switch {
-		case sum:
-			row, join = k.Sum, func(a, b float64) float64 { return a + b }
-		case s.Op == tensor.OpAmax:
-			row, join = k.RowMax, func(a, b float64) float64 { return max(a, b) }
-		case s.Op == tensor.OpAmin:
-			row, join = k.RowMin, func(a, b float64) float64 { return min(a, b) }
-		default:
+		row, join := rowFold(k, s.Op)
+		if row == nil {
 			return nil
 		}
 		return func(r *run) error {
@@ -172,6 +159,20 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 		}
 		return nil
 	}
+}
+
+// rowFold returns the kernel that folds a row, and what joins the results of two, wide
+// enough that many rows don't add up their rounding; nil if there is none.
+func rowFold(k *kernel.Table[float32], op tensor.Op) (row func([]float32) float32, join func(a, b float64) float64) {
+	switch op {
+	case tensor.OpSum, tensor.OpMean:
+		return k.Sum, func(a, b float64) float64 { return a + b }
+	case tensor.OpAmax:
+		return k.RowMax, func(a, b float64) float64 { return max(a, b) }
+	case tensor.OpAmin:
+		return k.RowMin, func(a, b float64) float64 { return min(a, b) }
+	}
+	return nil, nil
 }
 
 // block is the number of rows that are added up one after another before pairwise

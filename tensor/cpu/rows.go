@@ -229,34 +229,21 @@ func rope[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 // prodGrad is dy times the product of all other elements: exact where one of them is 0.
 func prodGrad[T float](s *compile.Step) func(r *run) error {
 	x := s.In[0]
-	var mask uint
-	for _, d := range s.Ints {
-		mask |= 1 << d
-	}
-	var ks, fs tensor.Shape
-	var kst, fst []int
-	for i, n := range x.Shape {
-		if len(s.Ints) == 0 || mask&(1<<i) != 0 {
-			fs, fst = append(fs, n), append(fst, x.Strides[i])
-		} else {
-			ks, kst = append(ks, n), append(kst, x.Strides[i])
-		}
-	}
-	kept, folded := newNest(ks, kst), newNest(fs, fst)
+	g := foldingOf(x, s.Ints)
 	return func(r *run) error {
 		if x.Shape.Elems() == 0 {
 			return nil
 		}
 		in, dy, out := buf[T](r, &s.In[0]), buf[T](r, &s.In[1]), buf[T](r, &s.Out)
 		i := 0
-		kept.each(r, 0, func(off, n, stride int) {
+		g.kept.each(r, 0, func(off, n, stride int) {
 			for j := range n {
 				if r.stopped() {
 					return
 				}
 				base := off + j*stride
 				zeros, prod := 0, 1.0
-				folded.each(r, base, func(o, m, st int) {
+				g.folded.each(r, base, func(o, m, st int) {
 					for l := range m {
 						if v := in[o+l*st]; v == 0 {
 							zeros++
@@ -265,7 +252,7 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 						}
 					}
 				})
-				folded.each(r, base, func(o, m, st int) {
+				g.folded.each(r, base, func(o, m, st int) {
 					for l := range m {
 						v := in[o+l*st]
 						g := 0.0

@@ -29,16 +29,10 @@ func (lw *lowerer) tilesFold(s *compile.Step) func(r *run) error {
 		strides[i] = n
 		n *= shape[i]
 	}
-	f := &tileFold{out: s.Out, scale: 1, join: func(a, b float64) float64 { return a + b }}
-	switch s.Op {
-	case tensor.OpAmax:
-		f.row, f.join = lw.table.RowMax, func(a, b float64) float64 { return max(a, b) }
-	case tensor.OpAmin:
-		f.row, f.join = lw.table.RowMin, func(a, b float64) float64 { return min(a, b) }
-	case tensor.OpMean:
-		f.row, f.scale = lw.table.Sum, float32(1/float64(shape[kept:].Elems()))
-	default:
-		f.row = lw.table.Sum
+	f := &tileFold{out: s.Out, scale: 1}
+	f.row, f.join = rowFold(lw.table, s.Op)
+	if s.Op == tensor.OpMean {
+		f.scale = float32(1 / float64(shape[kept:].Elems()))
 	}
 	return lw.tileProgram(s, newNestOf(s, shape, strides), f).run
 }

@@ -124,12 +124,7 @@ func (p *tileProgram) room(width int) int {
 // shape sets how many rows make a tile. A nest of one dim is one row.
 func (p *tileProgram) shape() {
 	n := &p.n
-	if len(n.dims) == 1 {
-		n.dims = append([]int{1}, n.dims...)
-		for k := range n.strides {
-			n.strides[k] = append([]int{0}, n.strides[k]...)
-		}
-	}
+	n.rowAlone()
 	p.rows = 1
 	if n.inner() <= tile/2 {
 		p.rows = min(tile/n.inner(), n.dims[len(n.dims)-2])
@@ -271,14 +266,11 @@ func (p *tileProgram) run(r *run) error {
 	r0, r1, c0, c1 := 0, n.dims[last-1], 0, n.dims[last]
 	switch {
 	case last > 1:
-		lo, hi := r.share(n.dims[0], 1)
-		if lo == hi {
+		var any bool
+		if odo, any = n.share(r); !any {
 			return nil
 		}
-		odo.end, odo.at[0] = hi, lo
-		for k := range n.strides {
-			odo.off[k] = lo * n.strides[k][0]
-		}
+		odo.done = 1
 	case r1 == 1:
 		c0, c1 = r.share(c1, tile)
 	default:
