@@ -18,12 +18,9 @@ type fixed struct {
 	row    codec.Row
 }
 
-// A group is the sums and the peers that are worked on at once: both, the peers by what
-// their codes stand for, stay in a cache.
-const (
-	groupBytes = 256 << 10
-	groupPeers = 64
-)
+// groupPeers is how many peers are added at once, row by row: a row's sums and the peers'
+// levels stay in a cache.
+const groupPeers = 64
 
 func (a *fixed) bytes(p *codec.Param) int64 { return int64(p.TotalK) * (8 + 2) }
 
@@ -59,17 +56,13 @@ func (a *fixed) addSome(rows []codec.Rows, factors []float64) error {
 			a.levels[u][b] = a.quantum(factors[u], v)
 		}
 	}
-	n := len(a.sums) / a.width
-	group := max(groupBytes/(10*a.width), 1)
-	for from := 0; from < n; from += group {
+	for i := range len(a.sums) / a.width {
 		for u := range rows {
 			if factors[u] == 0 {
 				continue
 			}
-			for i := from; i < min(from+group, n); i++ {
-				if err := a.addRow(i, &rows[u], &a.levels[u], factors[u]); err != nil {
-					return err
-				}
+			if err := a.addRow(i, &rows[u], &a.levels[u], factors[u]); err != nil {
+				return err
 			}
 		}
 	}

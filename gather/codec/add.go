@@ -48,28 +48,18 @@ func (rows *Rows) addPacked(sums *[1 << 12]int64, counts *[1 << 12]uint16, level
 	index, codes := rows.index[rows.at:rows.at+n], rows.values[i*p.K:(i+1)*p.K]
 	rows.at, rows.done = rows.at+n, i+1
 	var seen uint64 // the bits that occur in codes
-	for ; len(index) >= 12 && len(codes) >= 8; index, codes = index[12:], codes[8:] {
-		x, y := binary.LittleEndian.Uint64(index), uint64(binary.LittleEndian.Uint32(index[8:]))
-		c := binary.LittleEndian.Uint64(codes)
+	for ; len(index) >= 8 && len(codes) >= 4; index, codes = index[6:], codes[4:] {
+		x, c := binary.LittleEndian.Uint64(index), uint64(binary.LittleEndian.Uint32(codes))
 		seen |= c
 		i0, i1, i2, i3 := x&mask, x>>12&mask, x>>24&mask, x>>36&mask
-		i4, i5, i6, i7 := x>>48&mask, (x>>60|y<<4)&mask, y>>8&mask, y>>20&mask
 		sums[i0] += levels[c&0xff]
 		counts[i0]++
 		sums[i1] += levels[c>>8&0xff]
 		counts[i1]++
 		sums[i2] += levels[c>>16&0xff]
 		counts[i2]++
-		sums[i3] += levels[c>>24&0xff]
+		sums[i3] += levels[c>>24]
 		counts[i3]++
-		sums[i4] += levels[c>>32&0xff]
-		counts[i4]++
-		sums[i5] += levels[c>>40&0xff]
-		counts[i5]++
-		sums[i6] += levels[c>>48&0xff]
-		counts[i6]++
-		sums[i7] += levels[c>>56]
-		counts[i7]++
 	}
 	for ; len(index) >= 3 && len(codes) >= 2; index, codes = index[3:], codes[2:] {
 		x := uint(index[0]) | uint(index[1])<<8 | uint(index[2])<<16
