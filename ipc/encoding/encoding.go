@@ -33,7 +33,8 @@ import "errors"
 //	9  Upload.Stage
 //	10 Hello.Note; Device; OpenSession.Kind, Mixed, Flops and Bandwidth
 //	11 CodeStopped and CodeWork
-const Version = 11
+//	12 Stop; Device.Busy
+const Version = 12
 
 // Limits of fields that several messages have.
 const (

@@ -45,6 +45,8 @@ type Engine struct {
 	cancel context.CancelFunc
 	stats  counters
 
+	watched watched // the context of the last Submit
+
 	smu      sync.Mutex
 	segments []*shm.Segment // of the arena, not announced yet
 

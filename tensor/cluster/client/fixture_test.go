@@ -197,7 +197,7 @@ func (f *fixture) run() *wire.Run {
 		switch kind {
 		case wire.KindRun:
 			return m
-		case wire.KindSegment, wire.KindBody:
+		case wire.KindSegment, wire.KindBody, wire.KindStop:
 		default:
 			f.Errorf("%s, expected a Run", wire.KindName(kind))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
@@ -22,6 +23,9 @@ const (
 	maxForget  = 256
 )
 
+// stopTimeout bounds the wait for room for a Stop.
+const stopTimeout = time.Second
+
 // Submit sends b and, if b fetches or syncs, waits for its end.
 func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
 	e.mu.Lock()
@@ -35,6 +39,9 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	}
 	if e.err != nil {
 		return nil, e.err
+	}
+	if ctx.Done() != e.watched.done {
+		e.watched.watch(ctx, e.interrupt)
 	}
 	e.stats.batches.Add(1)
 	e.frees = append(e.frees, b.Frees...)
@@ -53,6 +60,40 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	}
 	e.stats.fetched.Add(uint64(len(got)))
 	return got, nil
+}
+
+// watched is a context whose end stops the programs that run then.
+type watched struct {
+	done   <-chan struct{}
+	ignore func() bool // ends the watch
+}
+
+// watch watches ctx, instead of the context before it.
+func (w *watched) watch(ctx context.Context, interrupt func()) {
+	if w.ignore != nil {
+		w.ignore()
+	}
+	*w = watched{done: ctx.Done()}
+	if w.done != nil {
+		w.ignore = context.AfterFunc(ctx, interrupt)
+	}
+}
+
+// interrupt has the workers stop the programs of all Runs that were sent. Their failures
+// are not told: the context's end was, or will be.
+func (e *Engine) interrupt() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil || e.closed.Load() || e.acked == e.seq {
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, stopTimeout)
+	defer cancel()
+	m := wire.Stop{Seq: e.seq}
+	if err := ipc.Send(ctx, e.conn, ipc.Message{Kind: wire.KindStop, Body: wire.Append(nil, &m)}); err != nil {
+		return // the session is over, or the dispatcher does not read
+	}
+	e.failed = max(e.failed, e.seq)
 }
 
 // Expect wakes the worker, if it sleeps, while the session encodes the program.

@@ -24,7 +24,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 			d.closeSession(s)
 		}
 		return true
-	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindSave, wire.KindLink:
+	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindSave, wire.KindLink, wire.KindStop:
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a client", wire.KindName(m.Kind), m.Kind))
 		return true
@@ -37,9 +37,8 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		return true
 	case s.workers == nil:
 		return false
-	case m.Kind == wire.KindLink:
-		d.route(s, m)
-		return true
+	case m.Kind == wire.KindLink, m.Kind == wire.KindStop:
+		return d.route(s, m)
 	case len(s.paused) > 0 || s.runPending:
 		return false
 	case len(m.Body) < wire.SessionBytes:
@@ -191,20 +190,36 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	s.paused[p] = true
 }
 
-// route forwards a client's Link to the worker that it is for, past the messages that
-// wait.
-func (d *Dispatcher) route(s *session, m *ipc.Message) {
+// route forwards a client's Link to the worker that it is for, or its Stop to all workers
+// of the session, past the messages that wait. It returns false while a worker has no
+// room for a Stop, which may come twice to the others.
+func (d *Dispatcher) route(s *session, m *ipc.Message) bool {
 	var link wire.Link
-	err := wire.Parse(m.Body, &link)
+	var stop wire.Stop
+	var err error
+	if m.Kind == wire.KindLink {
+		err = wire.Parse(m.Body, &link)
+	} else {
+		err = wire.Parse(m.Body, &stop)
+	}
 	switch {
 	case err != nil:
 		d.failSession(s, wire.CodeProtocol, err.Error())
+		return true
 	case int(link.Rank) >= len(s.workers):
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("Link to worker %d of %d", link.Rank, len(s.workers)))
-	default:
+		return true
+	case m.Kind == wire.KindLink:
 		s.workers[link.Rank].send(m.Kind, m.Body, s.id, nil)
-		d.count(m)
+	default:
+		for _, w := range s.workers {
+			if errors.Is(w.trySend(m.Kind, m.Body, s.id, nil), ipc.ErrFull) {
+				return false
+			}
+		}
 	}
+	d.count(m)
+	return true
 }
 
 // meet forwards a worker's Meet to the others of its session, with a descriptor to the

@@ -37,6 +37,9 @@ func (p *peer) far() bool {
 	return !p.conn.Features().Files
 }
 
+// busy reports whether a worker runs a program for which its other sessions wait.
+func (p *peer) busy() bool { return p.device != nil && p.device.Busy }
+
 // LogValue names the peer in logs.
 func (p *peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))

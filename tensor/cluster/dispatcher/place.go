@@ -150,16 +150,22 @@ func choose(workers []*peer, want int) []*peer {
 	return chosen
 }
 
-// compare orders workers for the next session: the one with the most free memory first,
-// where both have told theirs, then the one with the fewest sessions for its speed, then
-// the one that was sent the fewest bytes. The name decides last, so that the same history
-// gives the same placement.
+// compare orders workers for the next session: those first that no program keeps busy,
+// then the one with the most free memory, where both have told theirs, then the one with
+// the fewest sessions for its speed, then the one that was sent the fewest bytes. The
+// name decides last, so that the same history gives the same placement.
 func (p *peer) compare(q *peer) int {
-	free := 0
+	busy, free := 0, 0
+	if p.busy() != q.busy() {
+		busy = 1
+		if q.busy() {
+			busy = -1
+		}
+	}
 	if a, b := p.device, q.device; a.Info.Bytes > 0 && b.Info.Bytes > 0 {
 		free = cmp.Compare(b.Info.Bytes-min(b.Used, b.Info.Bytes), a.Info.Bytes-min(a.Used, a.Info.Bytes))
 	}
-	return cmp.Or(free, cmp.Compare(p.load(), q.load()), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
+	return cmp.Or(busy, free, cmp.Compare(p.load(), q.load()), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
 }
 
 // load returns how many sessions a worker would have with another one, for each 10

@@ -104,6 +104,8 @@ func TestKinds(t *testing.T) {
 		{"no kind has enough", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 2}, ""},
 		{"of several kinds", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 2, mixed: true}, "a g"},
 		{"the most free memory", workers{"g": gpu(80, 30), "h": gpu(60, 0), "i": gpu(40, 50)}, session{want: 1}, "h"},
+		{"one that is not busy", workers{"a": {Busy: true, Info: cpu(2e11).Info}, "b": cpu(1e11)}, session{want: 1}, "b"},
+		{"busy ones where there is no other", workers{"a": {Busy: true, Info: cpu(1e11).Info}}, session{want: 1}, "a"},
 		{"the faster one", workers{"a": cpu(1e11), "b": cpu(2e11)}, session{want: 1}, "b"},
 	} {
 		d := &Dispatcher{workers: map[string]*peer{"unregistered": {conn: nearConn{}}}}

@@ -12,8 +12,9 @@ import (
 
 // status answers a Status with the counters: those of Stats, then for each worker, by
 // name, its pid, its open sessions, the messages and bytes forwarded to it, and the bytes
-// that wait for room in its queue. A worker that shares no memory with this host has the
-// counter far; its pid may be one of another host.
+// that wait for room in its queue. A worker has the counter busy while a program keeps
+// its sessions waiting, and far if it shares no memory with this host; its pid may then
+// be one of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if !d.parse(p, m, &ask) {
@@ -47,6 +48,9 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 			{Name: key(metrics.Messages), Value: w.messages},
 			{Name: key(metrics.Bytes), Value: w.bytes},
 			{Name: key(metrics.Queued), Value: uint64(w.queued)},
+		}
+		if w.busy() {
+			counters = append(counters, wire.Counter{Name: key(metrics.Occupied), Value: 1})
 		}
 		if w.far() {
 			counters = append(counters, wire.Counter{Name: key(metrics.Far), Value: 1})

@@ -15,7 +15,7 @@ const (
 )
 
 // Counters of a dispatcher. OfWorker makes its names for PID, Sessions, Messages, Bytes,
-// Queued and Far of a worker.
+// Queued, Occupied and Far of a worker.
 const (
 	PID         = "pid"
 	Clients     = "clients"
@@ -29,6 +29,7 @@ const (
 	Paused      = "paused"       // times that a worker had enough to do for a session
 	Refused     = "refused"      // peers that were refused
 	Turns       = "turns"        // turns given to sessions of several workers
+	Occupied    = "busy"         // 1 for a worker whose sessions wait for a long program
 	Far         = "far"          // 1 for a worker that shares no memory with it
 )
 

@@ -23,7 +23,7 @@ type base struct {
 	name     string
 	workers  int // number of workers that run the session together
 	space    device.Space
-	stop     atomic.Bool // the program that runs is to end, and every later one
+	stops    stops
 	programs programs
 	uploads  uploads
 	results  results
@@ -67,7 +67,7 @@ type runner interface {
 // bounds the bytes of its values, 0 is no bound.
 func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) *base {
 	arena := e.dev.Arena()
-	b := &base{env: e, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), replies: &e.out,
+	b := &base{env: e, stops: stops{flag: new(atomic.Bool), leave: func() {}}, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), replies: &e.out,
 		programs: programs{byHash: map[tensor.Hash]*program{}},
 		uploads:  uploads{memory: memory, arena: arena},
 		results:  results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
@@ -156,6 +156,7 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 	b.usage.runs++
 	b.results.begin()
 	*done = wire.Done{Session: b.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
+	b.stops.begin(run.Seq)
 	err := b.guard(ctx, r, run, done)
 	if err != nil {
 		b.stats.errors.Add(1)

@@ -27,6 +27,9 @@ import (
 type carrier struct {
 	*base
 	*team
+	// ctx is that of calls of the groups: it is done when the session is over.
+	ctx context.Context
+
 	next   uint64   // id for the next value in the space, whose ids are the worker's own
 	ids    []uint64 // values of the plan under way, by shard.Var
 	ballot []byte   // of votes that ride on a value
@@ -234,7 +237,7 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 		c.sends(u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
 		if step.inline {
 			asked := time.Now()
-			u.err = r.Do(ctx, group)
+			u.err = c.call(ctx, &r, group)
 			c.took += time.Since(asked)
 			c.waited(x.Kind, u, u.began)
 		} else {
@@ -335,7 +338,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 		u := &all[k]
 		if u.work != nil {
 			asked := c.monitor.now()
-			<-u.work.Done()
+			c.finish(u.work)
 			u.err = u.work.Err()
 			took += u.work.Took()
 			c.waited(x.Kind, u, asked)

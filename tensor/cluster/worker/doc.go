@@ -12,9 +12,15 @@
 //
 // While a program runs for longer than some tens of milliseconds, the worker listens
 // (listen.go): it sorts the dispatcher's messages, opens, closes and counts other
-// sessions, and answers Watch. It stops the program if its client is gone, has closed the
-// session, or the worker itself is to end. A program that was stopped has failed; its
-// session's later programs fail as well.
+// sessions, and answers Watch. It does the same while it waits for other workers in a
+// collective. The dispatcher is told that the worker is busy, and places sessions on
+// others.
+//
+// The worker stops the program if its client is gone or has closed the session, or if the
+// worker itself is to end; then all later programs of the session are stopped as well. A
+// client stops the Runs up to a number with Stop, when the context of its call has ended.
+// A program that was stopped has failed: its results do not exist, and values that it
+// would have updated in place are gone. Everything else of the session stays.
 //
 // # Sessions
 //

@@ -115,8 +115,8 @@ func FuzzSession(f *testing.F) {
 				break
 			}
 			switch m.kind {
-			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindWatch:
-				continue // the dispatcher's own
+			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindWatch, wire.KindStop:
+				continue // the dispatcher's own, or parsed by it
 			}
 			wire.SetSession(m.body, bad)
 			if m.file {

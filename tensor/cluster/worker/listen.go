@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -23,17 +25,19 @@ const idleTicks = 50
 // listener has the worker hear its peers while a program runs.
 //
 // The state of the worker belongs to one goroutine at a time: the one that holds mu. That
-// is the worker's own goroutine, except while it waits for the device. When a program has
-// run for a while, a timer's goroutine takes mu and reads the dispatcher's messages. They
-// go to their sessions' backlogs; those that open, end and watch sessions are handled. It
-// sets the stop flag of the session whose program runs if its client is gone or has
-// closed it, or if the worker is to end.
+// is the worker's own goroutine, except while it waits for the device or, in a
+// collective, for other workers. When it has waited for a while, a timer's goroutine
+// takes mu and reads the dispatcher's messages. They go to
+// their sessions' backlogs; those that open, end and watch sessions are handled, except
+// those about the session whose program runs: they wait in scheduler.deferred. The
+// goroutine stops that program if the client has stopped it, is gone or has closed the
+// session, or if the worker is to end.
 type listener struct {
 	mu      sync.Mutex
-	waits   *base // whose calls the worker waits for; nil: none
+	waits   *base // for whose program or collective the worker waits; nil: none
 	listen  func(b *base)
 	timer   *time.Timer
-	turns   atomic.Uint64 // odd while the worker waits for the device
+	turns   atomic.Uint64 // odd while the worker waits
 	ticking atomic.Bool   // the timer runs
 	ended   atomic.Bool
 
@@ -41,8 +45,7 @@ type listener struct {
 	idle int    // ticks since they changed
 }
 
-// begin makes the caller the worker's goroutine. listen is called while it waits for the
-// device.
+// begin makes the caller the worker's goroutine. listen is called while it waits.
 func (l *listener) begin(listen func(b *base)) {
 	l.mu.Lock()
 	l.listen = listen
@@ -57,8 +60,8 @@ func (l *listener) end() {
 	l.mu.Unlock()
 }
 
-// leave is called before the worker waits for the device, and back after it. Both do
-// nothing in a session that no worker serves, as tests make them.
+// leave is called before the worker waits, and back after it. Both do nothing in a
+// session that no worker serves, as tests make them.
 func (l *listener) leave(b *base) {
 	if l.listen == nil {
 		return
@@ -80,8 +83,8 @@ func (l *listener) back() {
 	l.waits = nil
 }
 
-// tick listens if the worker has waited for one call of the device since the last tick,
-// and rests if there were no programs for a while.
+// tick listens if the worker has been in one wait since the last tick, and rests if there
+// were none for a while.
 func (l *listener) tick() {
 	now := l.turns.Load()
 	switch {
@@ -113,6 +116,41 @@ func (l *listener) tick() {
 	l.timer.Reset(listenEvery)
 }
 
+// stops says which programs of a session are to end before their time.
+type stops struct {
+	flag   *atomic.Bool       // of the programs since the last stop: they are to end
+	over   bool               // they are, and every later one
+	before uint64             // Runs with lower numbers are to end
+	seq    uint64             // number of the Run that is handled
+	leave  context.CancelFunc // ends waits for the session's other workers
+}
+
+// begin is called before the programs of a Run. A program of an earlier Run that was
+// stopped may not have ended yet, so its flag stays set.
+func (s *stops) begin(seq uint64) {
+	s.seq = seq
+	if stop := s.over || seq < s.before; stop {
+		s.flag.Store(true)
+	} else if s.flag.Load() {
+		s.flag = new(atomic.Bool)
+	}
+}
+
+// to stops the Runs up to number seq, and no later one: once a later one has begun, it
+// does nothing.
+func (s *stops) to(seq uint64) {
+	s.before = max(s.before, seq+1)
+	if s.seq < s.before {
+		s.flag.Store(true)
+	}
+}
+
+// end stops all Runs.
+func (s *stops) end() {
+	s.over = true
+	s.flag.Store(true)
+}
+
 // attended is a space whose calls that may wait for programs let the worker listen. All
 // of its programs end when the session's stop flag is set.
 type attended struct {
@@ -123,7 +161,7 @@ type attended struct {
 func (a *attended) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, _ *atomic.Bool) error {
 	a.b.listener.leave(a.b)
 	defer a.b.listener.back()
-	return a.Space.Run(p, base, inputs, scalars, &a.b.stop)
+	return a.Space.Run(p, base, inputs, scalars, a.b.stops.flag)
 }
 
 func (a *attended) Sync() error {
@@ -144,34 +182,53 @@ func (a *attended) Read(id uint64, off, n int) ([]byte, error) {
 	return a.Space.Read(id, off, n)
 }
 
+// call carries out a call of a collective, and lets the worker listen meanwhile.
+func (b *base) call(ctx context.Context, r *collective.Raw, g *collective.Group) error {
+	b.listener.leave(b)
+	defer b.listener.back()
+	return r.Do(ctx, g)
+}
+
+// finish waits for the end of a collective, and lets the worker listen meanwhile.
+func (b *base) finish(work *collective.Work) {
+	select {
+	case <-work.Done():
+		return
+	default:
+	}
+	b.listener.leave(b)
+	defer b.listener.back()
+	<-work.Done()
+}
+
 // listenFor listens while the worker waits for a program of session b.
 func (w *Worker) listenFor(ctx context.Context, b *base) {
 	if s, ok := w.sessions[b.id].(connected); ok && s.inlet().conn != nil && s.inlet().conn.Err() != nil {
-		b.stop.Store(true)
+		b.stops.end()
 	}
 	if ctx.Err() != nil || w.out.conn.Err() != nil {
-		b.stop.Store(true)
+		b.stops.end()
 	}
-	for n := 0; n < maxSorted && !w.held && !w.sorting && w.lost == nil; n++ {
+	if !w.told.Busy {
+		w.tellBusy()
+	}
+	for n := 0; n < maxSorted && len(w.deferred) < maxSorted && w.lost == nil; n++ {
 		m, ok, err := w.out.conn.TryRecv()
 		if !ok || err != nil {
 			w.lost = err
 			return
 		}
-		if id, _ := wire.Session(m.Body); id == b.id {
-			switch m.Kind {
-			case wire.KindCloseSession, wire.KindMeet, wire.KindLink, wire.KindTurn:
-				// The worker's goroutine handles it, because the session is in the middle
-				// of a message.
-				w.msg, w.held = m, true
-				if m.Kind == wire.KindCloseSession {
-					b.stop.Store(true)
-				}
-				return
+		if id, _ := wire.Session(m.Body); id == b.id && atOnce(&m) && m.Kind != wire.KindStop {
+			// The session is in the middle of a message.
+			if m.Kind == wire.KindCloseSession {
+				b.stops.end()
+				b.stops.leave()
 			}
+			w.deferred = append(w.deferred, ipc.Message{Kind: m.Kind, Body: slices.Clone(m.Body), Files: m.Files})
+		} else {
+			err = w.sort(ctx, &m)
+			ipc.CloseFiles(m.Files)
 		}
-		err = w.sort(ctx, &m)
-		ipc.CloseFiles(m.Files)
 		w.out.conn.Release()
 		if err != nil {
 			w.lost = err

@@ -39,6 +39,72 @@ func TestListensWhileAProgramRuns(t *testing.T) {
 	f.healthy(5)
 }
 
+// TestListensAfterAMessageOfTheSession opens a session while the program of another runs,
+// for which a message has come that waits until the program is over.
+func TestListensAfterAMessageOfTheSession(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.endless(1)
+	f.send(wire.KindLink, wire.Append(nil, &wire.Link{Session: 1}))
+	f.open(2, 0)
+	f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: 1}))
+	f.answer(wire.CodeStopped, "program stopped")
+	f.failed(1, wire.CodeProtocol, "Link") // of a client that needs none
+	f.healthy(3)
+}
+
+// TestStopsUpTo stops a Run that would take hours, before it has come and while its
+// program runs. The values of the session stay as they are, and a stop of a Run that is
+// over stops no later one.
+func TestStopsUpTo(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	add := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, add)
+	stop := func(seq uint64) { f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: seq})) }
+	f.endless(1)
+	f.open(2, 0) // answered while the program runs
+	stop(1)
+	f.answer(wire.CodeStopped, "program stopped")
+	stop(1)
+	for seq := uint64(2); seq < 6; seq++ {
+		base := 200 * seq
+		f.batch(&wire.Run{Session: 1, Seq: seq, Hash: add.hash, Base: base, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{base}, Flags: wire.RunSync})
+		f.answer(wire.CodeOK, "")
+		stop(seq - 1)
+		stop(seq)
+	}
+	stop(6) // ahead of the Run
+	f.batch(&wire.Run{Session: 1, Seq: 6, Hash: add.hash, Base: 5000, Inputs: []uint64{1}, Scalars: []float64{1}, Flags: wire.RunSync})
+	f.answer(wire.CodeStopped, "program stopped")
+	f.batch(&wire.Run{Session: 1, Seq: 7, Hash: add.hash, Base: 6000, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{6000}, Flags: wire.RunSync})
+	f.answer(wire.CodeOK, "")
+	f.healthy(3)
+}
+
+// TestBusy wants the dispatcher told when a program begins to keep other sessions
+// waiting, and when it is over.
+func TestBusy(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.endless(1)
+	busy := func() bool {
+		var dev wire.Device
+		if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil {
+			t.Fatal(err)
+		}
+		return dev.Busy
+	}
+	if !busy() {
+		t.Error("a Device that is not busy while a program runs for hours")
+	}
+	f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: 1}))
+	f.recv(wire.KindDone)
+	if busy() {
+		t.Error("a Device that is busy after the program was stopped")
+	}
+}
+
 // TestEndsWhileAProgramRuns ends a worker whose program would run for hours.
 func TestEndsWhileAProgramRuns(t *testing.T) {
 	f := start(t, worker.Options{})

@@ -77,10 +77,10 @@ func (l *ledger) gather(ctx context.Context, ids []uint64, failed error) (change
 
 // readable gathers values on all workers or on none. All workers call it for the same
 // values, and fail together.
-func (l *ledger) readable(ctx context.Context, ids []uint64) error {
-	changes, agreed, err := l.gather(ctx, ids, nil)
+func (l *ledger) readable(_ context.Context, ids []uint64) error {
+	changes, agreed, err := l.gather(l.ctx, ids, nil)
 	if !agreed && len(changes) > 0 && !ends(err) {
-		err = l.agree(ctx, err)
+		err = l.agree(l.ctx, err)
 	}
 	for i := range changes {
 		l.end(&changes[i], err == nil)

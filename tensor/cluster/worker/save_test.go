@@ -140,7 +140,7 @@ func (f *fixture) until(kind, skip uint32, session uint64) []byte {
 		switch {
 		case m.Kind == kind && of == session:
 			return body
-		case m.Kind != skip && (m.Kind != wire.KindDone || worker.InPlace()):
+		case m.Kind != skip && m.Kind != wire.KindDevice && (m.Kind != wire.KindDone || worker.InPlace()):
 			f.Fatalf("%s of session %d, expected %s of session %d", wire.KindName(m.Kind), of, wire.KindName(kind), session)
 		}
 	}

@@ -48,21 +48,26 @@ type scheduler struct {
 	ready     []session   // those with a backlog
 	connected []connected // those with an inlet
 
-	msg     ipc.Message // the dispatcher's oldest message, if held
-	held    bool
-	sorting bool          // one that was taken is being sorted
-	body    []byte        // of one that is handled without being sorted
-	lost    error         // why the dispatcher is gone
-	broken  bool          // an inlet has an error
-	arrived uint64        // number of messages that were put into backlogs
-	looked  time.Time     // when the queue was last emptied
-	clock   time.Duration // what the session that was chosen last had used before that
+	msg      ipc.Message // the dispatcher's oldest message, if held
+	held     bool
+	deferred []ipc.Message // those that came while their session waited, oldest first
+	body     []byte        // of one that is handled without being sorted
+	lost     error         // why the dispatcher is gone
+	broken   bool          // an inlet has an error
+	arrived  uint64        // number of messages that were put into backlogs
+	looked   time.Time     // when the queue was last emptied
+	clock    time.Duration // what the session that was chosen last had used before that
 }
 
 // step reads the messages that have come, and handles one. It waits if there is none.
 func (w *Worker) step(ctx context.Context) error {
 	if err := ipc.ContextError(ctx); err != nil {
 		return err
+	}
+	if len(w.deferred) > 0 {
+		if err := w.takeDeferred(ctx); err != nil {
+			return err
+		}
 	}
 	if w.runnable() {
 		w.poll()
@@ -138,9 +143,7 @@ func (w *Worker) take(ctx context.Context) error {
 		}
 		ipc.CloseFiles(m.Files)
 	} else {
-		w.sorting = true
 		err = w.sort(ctx, &w.msg)
-		w.sorting = false
 		ipc.CloseFiles(w.msg.Files)
 		w.out.conn.Release()
 		w.msg, w.held = ipc.Message{}, false
@@ -151,14 +154,25 @@ func (w *Worker) take(ctx context.Context) error {
 	return err
 }
 
+// takeDeferred handles the messages that came while the worker waited for their session.
+func (w *Worker) takeDeferred(ctx context.Context) (err error) {
+	all := w.deferred
+	w.deferred = nil
+	for i := range all {
+		if err == nil {
+			err = w.handle(ctx, &all[i])
+		}
+		ipc.CloseFiles(all[i].Files)
+	}
+	return err
+}
+
 // takeAll sorts the messages that have come.
 func (w *Worker) takeAll(ctx context.Context) error {
-	if w.held { // the message that ended listening is first
+	if len(w.deferred) > 0 { // they are first
 		return nil
 	}
 	w.looked = time.Now()
-	w.sorting = true
-	defer func() { w.sorting = false }()
 	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld; {
 		m, ok, err := w.out.conn.TryRecv()
 		if !ok || err != nil {
@@ -179,21 +193,24 @@ func (w *Worker) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// sort puts a message into its session's backlog. It handles at once the messages that
-// open and end sessions, Fail, Meet, Link, Watch, and the Turn message Back.
-func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
-	id, ok := wire.Session(m.Body)
-	s := w.sessions[id]
+// atOnce reports whether a message skips its session's backlog: those that open, end and
+// stop sessions, Fail, Meet, Link, Watch, and the Turn message Back.
+func atOnce(m *ipc.Message) bool {
 	switch m.Kind {
 	case wire.KindTurn:
 		var turn wire.Turn
-		if wire.Parse(m.Body, &turn) == nil && turn.What == wire.TurnBack {
-			s = nil
-		}
-	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
-		s = nil
+		return wire.Parse(m.Body, &turn) == nil && turn.What == wire.TurnBack
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindStop, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
+		return true
 	}
-	if !ok || s == nil {
+	return false
+}
+
+// sort puts a message into its session's backlog, or handles it at once.
+func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
+	id, ok := wire.Session(m.Body)
+	s := w.sessions[id]
+	if !ok || s == nil || atOnce(m) {
 		return w.handle(ctx, m)
 	}
 	b := &s.core().backlog

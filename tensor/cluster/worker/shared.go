@@ -23,14 +23,15 @@ type shared struct {
 
 // newShared returns the session that open opens, on a worker that is not connected to the
 // others yet.
-func newShared(b *base, open *wire.OpenSession) (*shared, error) {
+func newShared(ctx context.Context, b *base, open *wire.OpenSession) (*shared, error) {
 	c, err := configOf(open)
 	if err != nil {
 		return nil, err
 	}
 	rank := int(open.Rank)
+	ctx, b.stops.leave = context.WithCancel(ctx)
 	return &shared{
-		ledger: ledger{carrier: &carrier{base: b, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
+		ledger: ledger{carrier: &carrier{base: b, ctx: ctx, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
 			auto: c.AutoShard, speed: speedOf(open), hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
 		lead: newLead(b.env, b.id, rank),
 	}, nil
@@ -164,6 +165,7 @@ func (s *shared) close() {
 		s.binding.unbind()
 		s.bound = false
 	}
+	s.stops.leave()
 	s.closeValues()
 	s.team.close(s.lead.conns)
 	s.free()
@@ -175,7 +177,7 @@ func (s *shared) compile(_ tensor.Hash, encoded []byte) *program {
 }
 
 // execute does a batch with the session's other workers.
-func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) error {
+func (s *shared) execute(_ context.Context, run *wire.Run, done *wire.Done) error {
 	if !s.open() {
 		return fmt.Errorf("%w: a run before the session was open", errProtocol)
 	}
@@ -192,10 +194,10 @@ func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) er
 	}
 	outs := 0
 	if p != nil {
-		outs, err = s.program(ctx, p, run, err)
+		outs, err = s.program(s.ctx, p, run, err)
 	}
 	if !ends(err) {
-		err = s.complete(ctx, run, p != nil, err)
+		err = s.complete(s.ctx, run, p != nil, err)
 	}
 	if ends(err) {
 		return err

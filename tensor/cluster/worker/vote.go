@@ -44,11 +44,11 @@ func (c *carrier) agree(ctx context.Context, err error) error {
 			vote[0] = 1
 		}
 		r := collective.Raw{Kind: protocol.AllReduce, Op: element.Max, DType: element.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
-		if err := r.Do(ctx, g); err != nil {
+		if err := c.call(ctx, &r, g); err != nil {
 			return fmt.Errorf("%w: %w", errTeam, err)
 		}
 		if vote[0] != 0 {
-			if err = findFailure(ctx, g, err); ends(err) {
+			if err = c.findFailure(ctx, g, err); ends(err) {
 				return err
 			}
 		}
@@ -58,7 +58,7 @@ func (c *carrier) agree(ctx context.Context, err error) error {
 
 // findFailure returns the failure of the lowest rank of g that has one, after a vote
 // found that there is one. err is this worker's.
-func findFailure(ctx context.Context, g *collective.Group, err error) error {
+func (c *carrier) findFailure(ctx context.Context, g *collective.Group, err error) error {
 	n := g.Size()
 	mine, all := make([]byte, ballotBytes), make([]byte, ballotBytes*n)
 	copy(mine, appendBallot(nil, err))
@@ -67,7 +67,7 @@ func findFailure(ctx context.Context, g *collective.Group, err error) error {
 		counts[i] = ballotBytes
 	}
 	r := collective.Raw{Kind: protocol.AllGather, DType: element.U8, Dst: all, Src: mine, Recv: counts}
-	if err := r.Do(ctx, g); err != nil {
+	if err := c.call(ctx, &r, g); err != nil {
 		return fmt.Errorf("%w: %w", errTeam, err)
 	}
 	for i := range n {
@@ -118,14 +118,14 @@ func (c *carrier) sumAndAgree(ctx context.Context, r *rankPlan, input uint64, fa
 	raw := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Src: room, Dst: room}
 	g := c.groups[x.Dim]
 	asked := time.Now()
-	err = raw.Do(ctx, g)
+	err = c.call(ctx, &raw, g)
 	c.took += time.Since(asked)
 	c.waited(x.Kind, &u, u.began)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%w: %v: %w", errTeam, x.Kind, err)
 	case readVote(room[n:], x.Op):
-		err = findFailure(ctx, g, failed)
+		err = c.findFailure(ctx, g, failed)
 	default:
 		if err = c.space.Fill(made, room[:n]); err == nil {
 			return made, nil

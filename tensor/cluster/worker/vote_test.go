@@ -123,7 +123,7 @@ func teamOf(t *testing.T, ranks int) []*shared {
 			t.Fatal(err)
 		}
 		open := &wire.OpenSession{Session: 1, Name: "test", Workers: uint32(ranks), Rank: uint32(r)}
-		s, err := newShared(newBase(&w.env, open, w.memoryOf(open, wire.SessionOpened{}), 0), open)
+		s, err := newShared(t.Context(), newBase(&w.env, open, w.memoryOf(open, wire.SessionOpened{}), 0), open)
 		if err != nil {
 			t.Fatal(err)
 		}

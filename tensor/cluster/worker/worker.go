@@ -96,7 +96,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for err = w.tellDevice(ctx); ; err = w.step(ctx) {
-		if w.steps++; err == nil && w.steps%tellEvery == 0 && w.usedMuchElse() {
+		if w.steps++; err == nil && (w.told.Busy || w.steps%tellEvery == 0 && w.usedMuchElse()) {
 			err = w.tellDevice(ctx)
 		}
 		switch {
@@ -124,6 +124,16 @@ func (w *Worker) tellDevice(ctx context.Context) error {
 		return nil // receiving finds that out, after the reason that the dispatcher gave
 	}
 	return err
+}
+
+// tellBusy tells the dispatcher, if there is room to, that a program has run for long.
+// The next step says that it is over.
+func (w *Worker) tellBusy() {
+	m := w.told
+	m.Busy = true
+	if w.out.trySend(wire.KindDevice, &m) == nil {
+		w.told = m
+	}
 }
 
 // usedMuchElse reports whether the memory that values use has changed by a sixteenth of
@@ -194,6 +204,8 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 		return w.openSession(ctx, m)
 	case wire.KindCloseSession:
 		return w.closeSession(m)
+	case wire.KindStop:
+		return w.stopSession(m)
 	case wire.KindFail:
 		return refusal(m)
 	}
@@ -299,7 +311,7 @@ func (w *Worker) openAlone(ctx context.Context, b *base, open *wire.OpenSession,
 
 // openShared opens a session of several workers. It answers when these are connected.
 func (w *Worker) openShared(ctx context.Context, b *base, open *wire.OpenSession, reply wire.SessionOpened) error {
-	s, err := newShared(b, open)
+	s, err := newShared(ctx, b, open)
 	if err != nil {
 		w.sessions[b.id] = &forwarded{b}
 		return w.failSession(ctx, w.sessions[b.id], err)
@@ -325,6 +337,18 @@ func (w *Worker) closeSession(m *ipc.Message) error {
 	}
 	if c.Reason == wire.CodeOK && w.dev.Arena().ReleaseOwner(c.Session) > 0 {
 		w.trim()
+	}
+	return nil
+}
+
+// stopSession stops the programs of a session that its client no longer waits for.
+func (w *Worker) stopSession(m *ipc.Message) error {
+	var stop wire.Stop
+	if err := wire.Parse(m.Body, &stop); err != nil {
+		return err
+	}
+	if s := w.sessions[stop.Session]; s != nil {
+		s.core().stops.to(stop.Seq)
 	}
 	return nil
 }

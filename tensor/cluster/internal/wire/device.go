@@ -7,17 +7,19 @@ import (
 
 // Device tells the dispatcher what a worker computes on. It is a worker's first message:
 // until it has come, no session is placed on the worker. The worker sends it again when
-// the memory that its values use has changed by much.
+// the memory that its values use has changed by much, and when a program begins or ceases
+// to be one that runs long.
 //
 // It is no part of the greeting, because it is sent again, and because transports know of
 // no devices.
 //
-//	session uint64, kind uint8, id [16]byte, bytes uint64, used uint64, flops float64,
-//	bandwidth float64, name text
+//	session uint64, kind uint8, id [16]byte, bytes uint64, used uint64, busy bool,
+//	flops float64, bandwidth float64, name text
 type Device struct {
 	Session uint64 // 0
 	Info    device.Info
 	Used    uint64 // bytes of values
+	Busy    bool   // a program has run for so long that other sessions wait
 }
 
 func (m *Device) walk(w *encoding.Walk) {
@@ -26,6 +28,7 @@ func (m *Device) walk(w *encoding.Walk) {
 	w.Fixed("ID", m.Info.ID[:])
 	w.U64("Bytes", &m.Info.Bytes)
 	w.U64("Used", &m.Used)
+	w.Bool("Busy", &m.Busy)
 	w.F64("Flops", &m.Info.Flops)
 	w.F64("Bandwidth", &m.Info.Bandwidth)
 	w.Text("Name", &m.Info.Name, MaxName)

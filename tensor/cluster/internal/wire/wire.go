@@ -27,8 +27,8 @@ import (
 
 // Kinds of message. A number is never used twice. Where a client and its worker have a
 // connection of their own, messages between them use it instead of the dispatcher, except
-// SessionOpened, Link and Fail. Of several workers that is the first: it passes Segment,
-// Body, Run and Save on to the others, whose answers go through the dispatcher.
+// SessionOpened, Link, Stop and Fail. Of several workers that is the first: it passes
+// Segment, Body, Run and Save on to the others, whose answers go through the dispatcher.
 const (
 	KindOpenSession   uint32 = 1 // client → dispatcher → worker
 	KindCloseSession  uint32 = 2 // dispatcher → worker
@@ -58,6 +58,7 @@ const (
 	// dispatcher ↔ workers of a session, first of them → the others
 	KindTurn   uint32 = 27
 	KindDevice uint32 = 28 // worker → dispatcher
+	KindStop   uint32 = 29 // client → dispatcher → worker
 )
 
 var kindNames = [...]string{
@@ -65,7 +66,7 @@ var kindNames = [...]string{
 	KindSegment: "Segment", KindBody: "Body", KindRun: "Run", KindDone: "Done", KindFail: "Fail", KindBye: "Bye",
 	KindStatus: "Status", KindStatusReply: "StatusReply", KindFlow: "Flow", KindSave: "Save", KindSaved: "Saved",
 	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
-	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device",
+	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device", KindStop: "Stop",
 }
 
 // KindName returns the name of a kind, for logs.

@@ -61,7 +61,8 @@ func of[T any, P interface {
 func messages() []encodingtest.Message {
 	return []encodingtest.Message{
 		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"}),
-		of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
+		of("Stop", &Stop{Session: 5, Seq: 1 << 40}),
+		of("Device", &Device{Session: 5, Used: 1 << 33, Busy: true, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
 			Flops: 6e13, Bandwidth: 3.3e12}}),
 		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota}),
 		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"}),
@@ -213,7 +214,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindDevice; k++ {
+	for k := KindOpenSession; k <= KindStop; k++ {
 		n := KindName(k)
 		// not used any more, and not yet
 		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) {

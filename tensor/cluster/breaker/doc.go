@@ -1,0 +1,10 @@
+// Package breaker holds tests alone: attackers beside an honest client. Each attack is
+// within the power of a client, or of a process that can connect. The honest client
+// trains meanwhile, and its losses and weights are compared bit by bit with those of a
+// run without an attacker; no session ends but the attacker's. docs/security.md lists the
+// promises.
+//
+//	honest_test.go  the honest client, and how long it was kept waiting
+//	main_test.go    clusters and attackers as child processes
+//	stop_test.go    programs that would run for hours
+package breaker

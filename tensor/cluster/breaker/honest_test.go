@@ -1,0 +1,96 @@
+package breaker_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+const (
+	rows, cols = 32, 8
+	steps      = 20
+)
+
+// result is what an honest client got from a run of some steps.
+type result struct {
+	losses  []float64
+	weights []float32
+	stall   time.Duration // the longest step
+}
+
+// same compares two runs bit by bit.
+func (r *result) same(o *result) bool {
+	return slices.EqualFunc(r.losses, o.losses, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) &&
+		slices.EqualFunc(r.weights, o.weights, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+}
+
+// train fits a line to made-up batches.
+func train(t *testing.T, s *tensor.Session) *result {
+	t.Helper()
+	weight := tensor.Zeros(s, tensor.F32, cols, 1)
+	r := new(result)
+	for n := range steps {
+		began := time.Now()
+		x, y := make([]float32, rows*cols), make([]float32, rows)
+		for i := range x {
+			x[i] = float32((i*2654435761+n*40503)%1000)/500 - 1
+			y[i/cols] += x[i] * float32(i%cols)
+		}
+		var loss *tensor.Tensor
+		s.Scope(func(sc *tensor.Scope) {
+			xs, ys := tensor.From(s, x, rows, cols), tensor.From(s, y, rows, 1)
+			diff := xs.Matmul(weight).Sub(ys)
+			loss = sc.Keep(diff.Mul(diff).Mean())
+			_ = weight.Assign(weight.Sub(xs.T().Matmul(diff).MulS(0.01)))
+		})
+		v, err := loss.Item()
+		if err != nil {
+			t.Fatalf("honest client, step %d: %v", n, err)
+		}
+		loss.Free()
+		r.losses = append(r.losses, v)
+		r.stall = max(r.stall, time.Since(began))
+	}
+	var err error
+	if r.weights, err = tensor.Data[float32](weight); err != nil {
+		t.Fatalf("honest client: %v", err)
+	}
+	weight.Free()
+	return r
+}
+
+// honest is a client that trains beside attackers.
+type honest struct {
+	*testing.T
+	s      *tensor.Session
+	want   *result // without one
+	rounds int
+	stall  time.Duration
+}
+
+// newHonest trains on e while nothing attacks.
+func newHonest(t *testing.T, e tensor.Engine) *honest {
+	t.Helper()
+	s := tensor.NewSession(e, &tensor.SessionOptions{Context: t.Context()})
+	return &honest{T: t, s: s, want: train(t, s)}
+}
+
+// round trains and compares.
+func (h *honest) round() {
+	h.Helper()
+	got := train(h.T, h.s)
+	if !got.same(h.want) {
+		h.Errorf("round %d: losses %v, weights %v; without an attacker %v, %v", h.rounds, got.losses, got.weights, h.want.losses, h.want.weights)
+	}
+	h.rounds++
+	h.stall = max(h.stall, got.stall)
+}
+
+// report says how the honest client fared.
+func (h *honest) report(attack string) {
+	h.Helper()
+	h.Logf("%s: %d honest rounds of %d steps, the longest step took %v", attack, h.rounds, steps, h.stall)
+}

@@ -1,0 +1,124 @@
+package breaker_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/shard/config"
+)
+
+// timeout ends a test that hangs.
+const timeout = 5 * time.Minute
+
+// childFlag makes the test binary a part of a cluster, or an attacker.
+const childFlag = "-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == childFlag {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err := children[os.Args[2]](ctx, os.Args[3:])
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// children are what the test binary can be.
+var children = map[string]func(ctx context.Context, args []string) error{
+	"dispatcher": childDispatcher,
+	"worker":     childWorker,
+	"endless":    childEndless,
+}
+
+func childDispatcher(ctx context.Context, args []string) error { // --listen ADDR
+	d, err := dispatcher.New(nil)
+	if err != nil {
+		return err
+	}
+	l, err := local.New().Listen(args[1], d.ListenOptions())
+	if err != nil {
+		return err
+	}
+	return d.Serve(ctx, l)
+}
+
+func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME
+	w, err := worker.New(&worker.Options{Name: args[3]})
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, args[1])
+}
+
+// start starts a cluster of child processes that ends with the test.
+func start(t *testing.T, o cluster.Options) *cluster.Cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs") // paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Dir = dir
+	o.Args = func(c cluster.Child) []string { return append([]string{childFlag}, cluster.DefaultArgs(c)...) }
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	c, err := cluster.Start(ctx, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		os.RemoveAll(dir)
+	})
+	return c
+}
+
+// dial opens a session of so many workers, which ends with the test.
+func dial(t *testing.T, c *cluster.Cluster, workers int) *client.Engine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	e, err := client.Dial(ctx, c.Addr(), &client.Options{Config: &config.Config{NumWorkers: workers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// attack starts an attacker and waits for its first line.
+func attack(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{childFlag, name}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%s: %v, expected a line", name, err)
+	}
+	return cmd
+}
