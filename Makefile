@@ -68,7 +68,7 @@ gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu,
 
 gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right
 	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx; \
-	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh $$dir; \
+	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh tensor/cuda/gpucheck/torch_peer.py $$dir; \
 	$(GO) build -trimpath -ldflags='-s -w' -o $$dir/ringside ./cmd/ringside; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
@@ -77,9 +77,10 @@ gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
 
-arm64-test: tools-arm64 ## the tests of memory, sockets, collectives and the engine as arm64, emulated where the machine isn't
+arm64-test: tools-arm64 ## the tests of memory, sockets, collectives, the engine and the CUDA driver as arm64, emulated where the machine isn't
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./ring ./shm ./ipc/local ./net/... ./collective/...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./tensor ./tensor/internal/compile ./tensor/autograd ./tensor/enginetest ./tensor/cpu/...
+	CGO_ENABLED=0 GOARCH=arm64 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu $(GO) test -short -timeout 10m ./tensor/cuda/driver/... ./tensor/cuda/memory
 
 # A package is built for fuzzing once; a failing input is written to its testdata/fuzz.
 # Go before 1.27 may call the end of the time a failure (go.dev/issue/75804): what says only that, and wrote no failing input, is run again.
@@ -176,9 +177,11 @@ tools-ptx:
 	@tensor/cuda/tools.sh assembler
 
 # An arm64 program is to start like any other, for tests start themselves as processes: qemu, by binfmt_misc.
+# The stand-in for the CUDA driver needs a compiler, and the loader and libc of arm64.
 tools-arm64:
-	@[ "$$(uname -m)" = aarch64 ] || [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { $(APT) update && \
-		$(APT) install -y qemu-user-static binfmt-support && $(SUDO) update-binfmts --enable qemu-aarch64; }
+	@[ "$$(uname -m)" = aarch64 ] || { [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] && command -v aarch64-linux-gnu-gcc >/dev/null; } || \
+		{ $(APT) update && $(APT) install -y --no-install-recommends qemu-user-static binfmt-support gcc-aarch64-linux-gnu libc6-dev-arm64-cross && \
+		$(SUDO) update-binfmts --enable qemu-aarch64; }
 
 # They come from non-free into the user's cache; nothing is installed. The download ends with the header.
 tools-cuda:

@@ -47,19 +47,19 @@ report() {
 	} >"$out/report.json"
 }
 
-# step NAME SECONDS COMMAND... runs a command and adds its row: the last line that it
+# step NAME SECONDS COMMAND... runs a command and adds its row: the last lines that it
 # printed, or the first failures of a test.
 step() {
 	local name=$1 limit=$2 start=$EPOCHREALTIME text status=ok detail first rc
 	shift 2
-	text=$(timeout -k 5 "$limit" "$@" 2>&1)
+	if [ "$(type -t "$1")" = function ]; then text=$("$@" 2>&1); else text=$(timeout -k 5 "$limit" "$@" 2>&1); fi
 	rc=$?
 	case $rc in
 	0) ;;
 	124 | 137) status=timeout ;;
 	*) status=failed ;;
 	esac
-	detail=$(printf '%s\n' "$text" | grep -v '^$' | tail -n 1)
+	detail=$(printf '%s\n' "$text" | grep -v '^$' | tail -n 3 | paste -sd ';' | sed 's/;/; /g')
 	if [ $status != ok ]; then
 		failed=1
 		first=$(printf '%s\n' "$text" | grep -E '^ +[a-z_]+\.go:|^panic|^fatal' | head -n 5 | tr '\n' ';')
@@ -78,7 +78,7 @@ skip() {
 
 facts() {
 	step kernel 5 uname -srvm
-	step doctor 20 ./ringside doctor
+	step doctor 30 ./ringside doctor
 	if command -v nvidia-smi >/dev/null; then
 		step nvidia-smi 20 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap,mig.mode.current --format=csv,noheader
 	else
@@ -100,13 +100,43 @@ facts() {
 
 right() {
 	step "driver, suite" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$library"
+	step "driver, codes" 5 differs
 	step "memory, copies" 60 ./memory.test -test.run '^TestCopies$' -test.v -library "$library"
 	step "memory, registration" 30 ./memory.test -test.run '^TestRegistration$' -test.v -library "$library"
 	step "memory, IPC trial" 60 ./memory.test -test.run '^TestTry$' -test.v -library "$library"
+	step "memory, three processes" 60 ./memory.test -test.run '^TestThreeProcesses$' -test.v -library "$library"
+	step "memory, namespaces" 60 ./memory.test -test.run '^TestNamespaces$' -test.v -library "$library"
+	step "memory, exporter killed" 120 ./memory.test -test.run '^TestExporterKilled$' -test.v -library "$library"
 	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
+	step "memory, latency" 60 ./memory.test latency "$library"
+	torch
 	if [ "$library" != "$standin" ]; then
 		step "driver, stand-in" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$standin"
 		step "memory, stand-in" 120 ./memory.test -test.run '^(TestCopies|TestTry|TestHandOver)$' -test.v -library "$standin"
+	fi
+}
+
+# differs lists the codes and values in which the library and the suite differ, and says
+# how many: differs.txt is what the stand-in has to learn.
+differs() {
+	grep -hoE '[a-z]+\.go:[0-9]+: .*' "$out/log.txt" | sort -u >"$out/differs.txt"
+	echo "$(wc -l <"$out/differs.txt") differ"
+	[ ! -s "$out/differs.txt" ]
+}
+
+# torch times PyTorch's hand-off and uploads, where there is PyTorch and a GPU.
+torch() {
+	local rc
+	if ! command -v python3 >/dev/null; then
+		skip "torch, latency" "no python3"
+		return
+	fi
+	timeout 10 python3 -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 77)' >/dev/null 2>&1
+	rc=$?
+	if [ $rc -ne 0 ]; then
+		skip "torch, latency" "no PyTorch with a GPU"
+	else
+		step "torch, latency" 60 python3 ./torch_peer.py
 	fi
 }
 

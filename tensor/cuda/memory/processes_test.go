@@ -41,6 +41,9 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"export-all":     exportAll,
 	"export-forever": exportForever,
 	"import-forever": importForever,
+	"export-until":   exportUntil,
+	"export-timed":   exportTimed,
+	"latency":        latency,
 	"tried":          tried,
 }
 

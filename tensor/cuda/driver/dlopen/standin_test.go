@@ -120,7 +120,7 @@ func TestSuite(t *testing.T) {
 		suite(t, *given)
 		return
 	}
-	for _, delay := range []string{"0", "2000"} {
+	for _, delay := range []string{"0", "20000"} {
 		t.Run("late by "+delay+" us", func(t *testing.T) {
 			counters := filepath.Join(t.TempDir(), "counters")
 			t.Setenv("FAKECUDA_DELAY_US", delay)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
@@ -128,9 +129,9 @@ func mapped(a driver.API, d driver.Device, o *order) error {
 	return a.VirtualFree(p, o.Mapped)
 }
 
-// processes hands memory to a child, by handle and by descriptor. The event is recorded
-// after the child was started with its handle.
-func (e *env) processes(t *testing.T) {
+// processes hands memory to children, by handle and by descriptor. The event is recorded
+// after they were started with its handle.
+func (e *env) processes(t *testing.T, children int) {
 	const n, offset = 1 << 20, 3 << 20
 	p := must(e.Alloc(8 << 20))(t)
 	event := must(e.EventCreate(driver.EventInterprocess | driver.EventDisableTiming))(t)
@@ -147,26 +148,37 @@ func (e *env) processes(t *testing.T) {
 	file := os.NewFile(uintptr(must(e.VirtualExport(m))(t)), "memory")
 
 	// A handle names the whole allocation, wherever in it the address lies.
-	o := order{Memory: must(e.IPCGetMemory(p))(t), Event: must(e.IPCGetEvent(event))(t), Offset: offset, Bytes: n, Mapped: granule}
-	cmd := e.options.Child()
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out, &out, []*os.File{file}
-	in := must(cmd.StdinPipe())(t)
-	check(t, cmd.Start())
-	check(t, e.CopyHtoDAsync(p+offset, pinned, s))
+	o := order{Memory: must(e.IPCGetMemory(p))(t), Event: must(e.IPCGetEvent(event))(t), Bytes: n, Mapped: granule}
+	all, out := make([]*exec.Cmd, children), make([]bytes.Buffer, children)
+	orders := make([]io.WriteCloser, children)
+	for k, cmd := range all {
+		cmd = e.options.Child()
+		cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out[k], &out[k], []*os.File{file}
+		orders[k] = must(cmd.StdinPipe())(t)
+		check(t, cmd.Start())
+		check(t, e.CopyHtoDAsync(p+offset+driver.DevicePtr(k*n), pinned, s))
+		all[k] = cmd
+	}
 	check(t, e.EventRecord(event, s))
-	check(t, json.NewEncoder(in).Encode(o))
-	check(t, in.Close())
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("the child: %v\n%s", err, &out)
+	for k, in := range orders {
+		o.Offset = offset + uint64(k)*n
+		check(t, json.NewEncoder(in).Encode(o))
+		check(t, in.Close())
+	}
+	for k, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("child %d: %v\n%s", k, err, &out[k])
+		}
 	}
 	back, want := make([]byte, n), noise(n, 6)
 	for i := range want {
 		want[i] ^= 0xff
 	}
-	check(t, e.CopyDtoH(back, p+offset))
-	if !bytes.Equal(back, want) {
-		t.Error("the child's bytes did not arrive")
+	for k := range all {
+		check(t, e.CopyDtoH(back, p+offset+driver.DevicePtr(k*n)))
+		if !bytes.Equal(back, want) {
+			t.Errorf("the bytes of child %d did not arrive", k)
+		}
 	}
 	for _, err := range []error{
 		file.Close(), e.VirtualUnmap(v, granule), e.VirtualFree(v, granule), e.VirtualRelease(m),

@@ -38,7 +38,8 @@ func Run(t *testing.T, api driver.API, o Options) {
 	e.bound(t, "virtual memory", e.virtual)
 	e.bound(t, "kernels", e.kernels)
 	e.bound(t, "graphs", e.graphs)
-	e.bound(t, "two processes", e.processes)
+	e.bound(t, "two processes", func(t *testing.T) { e.processes(t, 1) })
+	e.bound(t, "three processes", func(t *testing.T) { e.processes(t, 2) })
 	if err := api.PrimaryRelease(e.device); err != nil {
 		t.Error(err)
 	}

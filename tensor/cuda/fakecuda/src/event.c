@@ -157,7 +157,7 @@ API Result cuIpcOpenEventHandle(Event **out, Bytes64 bytes) {
 	ENTER_CONTEXT;
 	Handle h;
 	if (!handle_parse(&h, bytes, HANDLE_EVENT)) return INVALID_VALUE;
-	if (h.process == getpid()) return INVALID_CONTEXT;
+	if (h.process == getpid() || handle_foreign(&h)) return INVALID_CONTEXT;
 	int fd = handle_open(&h);
 	if (fd < 0) return INVALID_HANDLE;
 	Event *e = add(fd, h.inode, DISABLE_TIMING | INTERPROCESS);

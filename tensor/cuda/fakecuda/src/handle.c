@@ -8,8 +8,16 @@
 
 static const char magic[8] = "FAKEIPC";
 
+static uint64_t namespace(void) {
+	struct stat st;
+	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+bool handle_foreign(const Handle *h) { return h->namespace != namespace(); }
+
 Bytes64 handle_bytes(Handle h) {
 	Bytes64 b = {{0}};
+	h.namespace = namespace();
 	memcpy(h.magic, magic, sizeof magic);
 	memcpy(b.bytes, &h, sizeof h);
 	return b;

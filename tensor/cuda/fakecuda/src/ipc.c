@@ -30,7 +30,7 @@ API Result cuIpcOpenMemHandle_v2(Ptr *out, Bytes64 bytes, unsigned flags) {
 	ENTER_UNSAFE;
 	Handle h;
 	if (flags > 1 || !handle_parse(&h, bytes, HANDLE_MEMORY)) return INVALID_VALUE;
-	if (h.process == getpid()) return INVALID_CONTEXT;
+	if (h.process == getpid() || handle_foreign(&h)) return INVALID_CONTEXT;
 	pthread_mutex_lock(&space_lock);
 	Range *r = opened(&h);
 	if (r) {
