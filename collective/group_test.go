@@ -103,6 +103,89 @@ func TestArgumentsRefused(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// TestStartedDoTheSame: every call that can be started gives what the direct one gives.
+func TestStartedDoTheSame(t *testing.T) {
+	calls := []struct {
+		name    string
+		length  func(n int) int // of the result of n ranks
+		direct  func(ctx context.Context, g *Group, dst, src []int32) error
+		started func(ctx context.Context, g *Group, dst, src []int32) *Work
+	}{
+		{"broadcast", one,
+			func(ctx context.Context, g *Group, dst, src []int32) error {
+				dst[0] = src[0]
+				return Broadcast(ctx, g, dst, 1)
+			},
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				dst[0] = src[0]
+				return BroadcastAsync(ctx, g, dst, 1)
+			}},
+		{"all-gather", every,
+			func(ctx context.Context, g *Group, dst, src []int32) error { return AllGather(ctx, g, dst, src[:1]) },
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				return AllGatherAsync(ctx, g, dst, src[:1])
+			}},
+		{"gather", every,
+			func(ctx context.Context, g *Group, dst, src []int32) error { return Gather(ctx, g, dst, src[:1], 1) },
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				return GatherAsync(ctx, g, dst, src[:1], 1)
+			}},
+		{"scatter", one,
+			func(ctx context.Context, g *Group, dst, src []int32) error { return Scatter(ctx, g, dst, src, 1) },
+			func(ctx context.Context, g *Group, dst, src []int32) *Work { return ScatterAsync(ctx, g, dst, src, 1) }},
+		{"all-to-all", every,
+			func(ctx context.Context, g *Group, dst, src []int32) error { return AllToAll(ctx, g, dst, src) },
+			func(ctx context.Context, g *Group, dst, src []int32) *Work { return AllToAllAsync(ctx, g, dst, src) }},
+		{"reduce", every,
+			func(ctx context.Context, g *Group, dst, src []int32) error { return Reduce(ctx, g, dst, src, Sum, 1) },
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				return ReduceAsync(ctx, g, dst, src, Sum, 1)
+			}},
+		{"reduce-scatter", one,
+			func(ctx context.Context, g *Group, dst, src []int32) error {
+				return ReduceScatter(ctx, g, dst, src, Max)
+			},
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				return ReduceScatterAsync(ctx, g, dst, src, Max)
+			}},
+		{"pairs", one,
+			func(ctx context.Context, g *Group, dst, src []int32) error {
+				if g.Rank()%2 == 0 {
+					return Send(ctx, g, src[:1], g.Rank()+1)
+				}
+				return Recv(ctx, g, dst, g.Rank()-1)
+			},
+			func(ctx context.Context, g *Group, dst, src []int32) *Work {
+				if g.Rank()%2 == 0 {
+					return SendAsync(ctx, g, src[:1], g.Rank()+1)
+				}
+				return RecvAsync(ctx, g, dst, g.Rank()-1)
+			}},
+	}
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		all(t, groups, func(g *Group) error {
+			src := make([]int32, g.Size())
+			for i := range src {
+				src[i] = int32(10*g.Rank() + i + 1)
+			}
+			for _, c := range calls {
+				want, got := make([]int32, c.length(g.Size())), make([]int32, c.length(g.Size()))
+				if err := errors.Join(c.direct(ctx, g, want, src), c.started(ctx, g, got, src).Wait(ctx)); err != nil {
+					return fmt.Errorf("%s: %w", c.name, err)
+				}
+				if !slices.Equal(got, want) || g.Rank() == 1 && !slices.ContainsFunc(got, func(v int32) bool { return v != 0 }) {
+					return fmt.Errorf("%s: %v, the direct one gave %v", c.name, got, want)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func one(int) int     { return 1 }
+func every(n int) int { return n }
+
 func TestStartedCallsKeepOrder(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
