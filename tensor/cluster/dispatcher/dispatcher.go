@@ -20,6 +20,7 @@ type Dispatcher struct {
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
 	waiting   []*session        // without a worker, oldest first
+	silence   silence           // workers that do not answer
 	givenUp   []givenUp         // sessions in their grace period, oldest first
 	line      *turn.Line[*peer] // gives turns to sessions of several workers
 	last      uint64            // number of the newest session
@@ -74,6 +75,7 @@ func New(o *Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{},
 		sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}
+	d.silence.d = d
 	d.line = turn.NewLine(d.sayTurn)
 	return d, nil
 }

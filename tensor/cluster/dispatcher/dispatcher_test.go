@@ -152,10 +152,12 @@ func TestWaitForWorker(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		w := f.dial(ipc.RoleWorker, "w")
-		w.recv(wire.KindOpenSession)
+		asked, _ := w.recv(wire.KindOpenSession)
 		if body, _ := w.recv(wire.KindRun); body[8] != 2 {
 			t.Error("another Run")
 		}
+		id, _ := wire.Session(asked)
+		w.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Session: id, PID: 1, Worker: "w"}))
 		<-time.After(time.Minute)
 		if n := f.d.Stats(); n.Waiting != 0 || n.Sessions != 1 || n.Failed != 1 {
 			t.Errorf("%+v", n)

@@ -65,6 +65,10 @@
 // same number again. Only the client of a session can send to it and only its workers can
 // answer it, whatever number a message says.
 //
+// A worker that says nothing about a session which it is to open, for Options.AnswerWait,
+// is passed over until it is heard again. The session goes to another worker, unless it
+// has begun on one of several (silent.go).
+//
 // A session ends with its client, by Bye or by the end of the connection, and its workers
 // free its memory. It also ends when a worker reports its failure, when one of its
 // workers is gone, when it has waited too long for workers, when its client leaves too

@@ -63,6 +63,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeInternal, fmt.Sprintf("%s could not be passed on: %v", wire.KindName(m.Kind), err))
 		return true
 	}
+	s.begun = true
 	if s.turn != nil {
 		d.line.Forwarded(s.turn)
 	}
@@ -146,6 +147,10 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
+	if len(s.unheard) > 0 {
+		s.hear(p)
+	}
+	s.begun = s.begun || m.Kind == wire.KindSessionOpened
 	if m.Kind == wire.KindFail && d.giveUp(s, p, m) {
 		return // a better reason may follow
 	}
@@ -234,6 +239,7 @@ func (d *Dispatcher) meet(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
+	s.hear(p)
 	d.count(m)
 	to := s.workers
 	if len(m.Files) > 0 {

@@ -25,6 +25,10 @@ const (
 	// defaultWorkerWait is longer than a worker's restart takes.
 	defaultWorkerWait = 2 * time.Second
 
+	// defaultAnswerWait is more than a worker needs between two of its messages, or to
+	// notice one while a program runs, on a machine that is very busy.
+	defaultAnswerWait = 10 * time.Second
+
 	// defaultMaxSessions is more than a host has memory for.
 	defaultMaxSessions = 4096
 
@@ -45,6 +49,11 @@ type Options struct {
 	// WorkerWait is how long a session may wait for its workers. Default 2 s; negative:
 	// it fails at once.
 	WorkerWait time.Duration
+
+	// AnswerWait is how long a worker may take to say something about a session that it
+	// is to open. Then the session goes to another worker, and further sessions do until
+	// the worker is heard again. Default 10 s.
+	AnswerWait time.Duration
 
 	// MaxQueued is how many bytes are kept for a client that does not read, and how many
 	// about sessions that open and close for a worker that does not. Default 4 MiB.
@@ -75,11 +84,12 @@ func (o *Options) withDefaults() (Options, error) {
 	c := *cmp.Or(o, &Options{})
 	c.Name = cmp.Or(c.Name, "dispatcher")
 	c.WorkerWait = cmp.Or(c.WorkerWait, defaultWorkerWait)
+	c.AnswerWait = cmp.Or(c.AnswerWait, defaultAnswerWait)
 	c.MaxQueued = cmp.Or(c.MaxQueued, defaultMaxQueued)
 	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
 	c.MaxIdle = cmp.Or(c.MaxIdle, defaultMaxIdle)
-	if c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
-		return c, fmt.Errorf("%w: MaxQueued %d, MaxSessions %d, MaxIdle %d: negative", ErrOption, c.MaxQueued, c.MaxSessions, c.MaxIdle)
+	if c.AnswerWait < 0 || c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
+		return c, fmt.Errorf("%w: AnswerWait %v, MaxQueued %d, MaxSessions %d, MaxIdle %d: negative", ErrOption, c.AnswerWait, c.MaxQueued, c.MaxSessions, c.MaxIdle)
 	}
 	if c.RingBytes != 0 && c.RingBytes < ipc.DefaultRingBytes {
 		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,

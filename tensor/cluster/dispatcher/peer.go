@@ -15,6 +15,8 @@ type peer struct {
 	who  ipc.Peer
 	role ipc.Role
 	gone bool
+	// silent: a worker that has not answered in time, and was not heard since
+	silent bool
 
 	msg    ipc.Message // the oldest message, when held
 	held   bool

@@ -46,6 +46,7 @@ func (d *Dispatcher) place(s *session) bool {
 		open.Direct = s.direct
 		w.send(wire.KindOpenSession, wire.Append(nil, &open), s.id, nil)
 	}
+	d.silence.ask(s)
 	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)
 	return true
 }
@@ -56,7 +57,7 @@ func (d *Dispatcher) place(s *session) bool {
 func (d *Dispatcher) candidates(s *session) []*peer {
 	kinds := map[device.Kind][]*peer{}
 	for _, w := range d.workers {
-		if w.gone || w.device == nil || w.conn.Err() != nil {
+		if w.gone || w.silent || w.device == nil || w.conn.Err() != nil {
 			continue
 		}
 		kind := w.device.Info.Kind

@@ -41,6 +41,9 @@ func (d *Dispatcher) round() bool {
 	if len(d.waiting) > 0 && d.expire(time.Now()) {
 		worked = true
 	}
+	if len(d.silence.openings) > 0 && d.silence.passOver(time.Now()) {
+		worked = true
+	}
 	if len(d.givenUp) > 0 && d.failGivenUp(time.Now()) {
 		worked = true
 	}
@@ -110,6 +113,9 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 	case ipc.RoleClient:
 		return d.fromClient(p, m)
 	case ipc.RoleWorker:
+		if p.silent {
+			d.silence.heard(p)
+		}
 		d.fromWorker(p, m)
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only asks for Status and Watch", wire.KindName(m.Kind), p.role))

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,6 +31,10 @@ type session struct {
 	runPending bool
 	turn       *turn.Session[*peer] // of a session of several workers
 	said       map[*peer]string     // reasons of workers that gave it up, see givenup.go
+	unheard    []*peer              // workers that have said nothing about it yet
+	// begun: the client was told that a worker has opened it, or a worker was sent a
+	// message of the client
+	begun bool
 	// ended: by its client, or failed and the client was told; messages that still come
 	// are dropped
 	over bool
@@ -69,6 +74,11 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	d.sessions[s.id] = s
 	d.stats.sessions.Add(1)
 	d.stats.opened.Add(1)
+	s.await(d)
+}
+
+// await places a session, or has it wait for its workers.
+func (s *session) await(d *Dispatcher) {
 	s.deadline = time.Now().Add(d.o.WorkerWait)
 	d.waiting = append(d.waiting, s)
 	d.stats.waiting.Add(1)
@@ -90,6 +100,12 @@ func (d *Dispatcher) expire(now time.Time) (worked bool) {
 // missing returns an error text about the workers that s waits for.
 func (d *Dispatcher) missing(s *session) string {
 	have := d.candidates(s)
+	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
+		if w := d.workers[name]; w.silent {
+			return fmt.Sprintf("the session needs %d workers, %d answer: worker %q (pid %d) has not answered for %v or more: end it, or wait for it",
+				s.want, len(have), name, w.who.PID, d.o.AnswerWait)
+		}
+	}
 	switch {
 	case s.kind != 0:
 		return fmt.Sprintf("the session needs workers of kind %v: %d, %d are connected: start more with ringside worker", s.kind, s.want, len(have))
@@ -152,17 +168,21 @@ func (d *Dispatcher) dismiss(s *session, reason wire.Code, by *peer) {
 // forgetSession removes a session that is over.
 func (d *Dispatcher) forgetSession(s *session) {
 	s.over = true
-	delete(d.sessions, s.id)
 	d.stats.sessions.Add(-1)
+	s.detach(d)
+	if s.workers == nil {
+		d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
+		d.stats.waiting.Add(-1)
+	}
+}
+
+// detach takes a session from its workers.
+func (s *session) detach(d *Dispatcher) {
+	delete(d.sessions, s.id)
 	for _, w := range s.workers {
 		delete(w.sessions, s.id)
 	}
 	if s.turn != nil {
 		d.line.Leave(s.turn)
 	}
-	if s.workers != nil {
-		return
-	}
-	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
-	d.stats.waiting.Add(-1)
 }

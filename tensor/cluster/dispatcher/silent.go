@@ -1,0 +1,98 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// A worker that is asked to open a session says something about it soon: SessionOpened,
+// Fail, or the Meet or Link by which connections are made. One that says nothing within
+// Options.AnswerWait hangs or is stopped. It gets no sessions until it is heard again,
+// and those that it was to open go to other workers.
+
+// opening is a session that a worker was asked to open.
+type opening struct {
+	session *session
+	id      uint64 // of the session then
+	worker  *peer
+	until   time.Time
+}
+
+// silence finds the workers that do not answer.
+type silence struct {
+	d        *Dispatcher
+	openings []opening // that workers were asked for, oldest first
+}
+
+// ask notes that the workers of a session are asked to open it.
+func (x *silence) ask(s *session) {
+	d := x.d
+	until := time.Now().Add(d.o.AnswerWait)
+	for _, w := range s.workers {
+		x.openings = append(x.openings, opening{s, s.id, w, until})
+	}
+	s.unheard = slices.Clone(s.workers)
+	time.AfterFunc(d.o.AnswerWait, d.o.Waiter.Wake)
+}
+
+// hear notes that a worker has said something about a session.
+func (s *session) hear(w *peer) {
+	s.unheard = slices.DeleteFunc(s.unheard, func(x *peer) bool { return x == w })
+}
+
+// passOver finds the workers that have not answered in time.
+func (x *silence) passOver(now time.Time) (worked bool) {
+	for d := x.d; len(x.openings) > 0; {
+		o := x.openings[0]
+		s := o.session
+		waits := !s.over && s.id == o.id && slices.Contains(s.unheard, o.worker)
+		if waits && now.Before(o.until) {
+			break
+		}
+		x.openings[0] = opening{}
+		x.openings = x.openings[1:]
+		if !waits || o.worker.gone {
+			continue
+		}
+		worked = true
+		if !o.worker.silent {
+			o.worker.silent = true
+			d.log.Warn("worker does not answer", "worker", o.worker.who.Name, "pid", o.worker.who.PID, "for", d.o.AnswerWait)
+		}
+		if s.said != nil {
+			continue // it is about to fail
+		}
+		if s.begun {
+			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) has not answered for %v", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait))
+			continue
+		}
+		x.move(s)
+	}
+	return worked
+}
+
+// move places a session again that has not begun. It gets another number, so that no
+// message about the first attempt is taken for one about this.
+func (x *silence) move(s *session) {
+	d := x.d
+	d.dismiss(s, wire.CodeOK, nil)
+	s.detach(d)
+	s.over, s.workers, s.turn, s.unheard = false, nil, nil, nil
+	d.last++
+	s.id = d.last
+	d.sessions[s.id] = s
+	s.await(d)
+}
+
+// heard is called when a worker that was silent has said something.
+func (x *silence) heard(w *peer) {
+	d := x.d
+	w.silent = false
+	d.log.Info("worker answers again", "worker", w.who.Name, "pid", w.who.PID)
+	for _, s := range slices.Clone(d.waiting) {
+		d.place(s)
+	}
+}

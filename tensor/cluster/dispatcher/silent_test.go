@@ -1,0 +1,80 @@
+package dispatcher_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// toOpen waits until the worker is asked to open a session, and returns its number.
+func (p *peer) toOpen() uint64 {
+	p.f.Helper()
+	body, _ := p.recv(wire.KindOpenSession)
+	id, _ := wire.Session(body)
+	return id
+}
+
+func (p *peer) opened(session uint64) {
+	p.f.Helper()
+	p.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Session: session, PID: 1, Worker: "w"}))
+}
+
+// TestSilentWorker has a worker not answer when it is asked to open a session: that
+// session goes to another worker, and so do later ones until the worker is heard again.
+func TestSilentWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 3 * time.Second
+		f := start(t, dispatcher.Options{AnswerWait: wait})
+		w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+		a, b, c := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b"), f.dial(ipc.RoleClient, "c")
+		began := time.Now()
+		a.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "a"}))
+		first := w0.toOpen()
+		second := w1.toOpen()
+		if took := time.Since(began); took != wait {
+			t.Errorf("the session went to another worker after %v, expected %v", took, wait)
+		}
+		if first == second {
+			t.Error("the session has the number of the first attempt")
+		}
+		w1.opened(second)
+		a.recv(wire.KindSessionOpened)
+		b.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "b", Quota: 77}))
+		w1.opened(w1.toOpen()) // though it has more sessions than the other
+		b.recv(wire.KindSessionOpened)
+
+		w0.closed(first, wire.CodeOK)
+		w0.opened(first) // of the first attempt: it is late
+		w0.register(device.Info{Name: "cpu", Kind: device.CPU}, 0)
+		synctest.Wait()
+		f.open(c, w0, "c")
+		if n := f.d.Stats(); n.Sessions != 3 || n.Failed != 0 || n.Waiting != 0 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// TestSilentWorkers has all workers be silent, and one of two that serve a session: the
+// client is told which worker.
+func TestSilentWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, dispatcher.Options{AnswerWait: time.Second, WorkerWait: time.Second})
+		w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+		a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+		a.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "a", Workers: 2}))
+		id := w0.toOpen()
+		w1.toOpen()
+		w0.opened(id)
+		a.recv(wire.KindSessionOpened)
+		a.fail(wire.CodeWorkerGone, `worker "w1" (pid `)
+		w0.closed(id, wire.CodeWorkerGone)
+		b.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "b"}))
+		w0.toOpen()
+		b.fail(wire.CodeNoWorker, "has not answered for 1s")
+	})
+}
