@@ -11,6 +11,7 @@ DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
 DEVICE u32 block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE u32 block_z() { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE u32 bits(float f) { return __builtin_bit_cast(u32, f); }
 DEVICE float from_bits(u32 b) { return __builtin_bit_cast(float, b); }

@@ -17,8 +17,11 @@ var files embed.FS
 
 // Modules are the files of PTX: their names, and the kernels in each.
 var Modules = map[string][]string{
-	"move":    {"transpose_b32", "gather_b32"},
+	"gemm":    {"gemm_f32"},
+	"index":   {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32"},
+	"move":    {"transpose_b32", "swap_b32", "gather_b32"},
 	"norm":    {"layernorm_f32", "rmsnorm_f32"},
+	"pool":    {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
 	"reduce":  {"sum_f32", "max_f32", "argmax_f32"},
 	"scan":    {"cumsum_f32"},
 	"softmax": {"softmax_f32"},

@@ -1,0 +1,69 @@
+// Kernels that read and write at places which an index gives. Sums are in the order of the
+// index, without atomics: a thread owns all that is added to an element.
+#include "device.h"
+
+// gather_axis_b32: y[o][j][i] = x[o][index[o][j][i]][i]. x has rows there, y and index
+// have so many places; grid.y is o. An index beyond rows leaves the element as it is;
+// failed becomes the first such place in y.
+KERNEL THREADS(256) gather_axis_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 places, u32 inner, u32 *failed) {
+	u32 at = block() * 256 + thread();
+	if (at >= places * inner) return;
+	u64 k = (u64)block_y() * places * inner + at;
+	int from = index[k];
+	if (from < 0 || from >= rows) {
+		__nvvm_atom_min_gen_ui(failed, (u32)k);
+		return;
+	}
+	y[k] = x[((u64)block_y() * rows + from) * inner + at % inner];
+}
+
+// scatter_add_f32: y[o][index[o][j][i]][i] += s[o][j][i], in the order of j. See
+// gather_axis_b32.
+KERNEL THREADS(256) scatter_add_f32(const float *s, const int *index, float *y, u32 rows, u32 places, u32 inner, u32 *failed) {
+	u32 i = block() * 256 + thread();
+	if (i >= inner) return;
+	for (u32 j = 0; j < places; j++) {
+		u64 k = ((u64)block_y() * places + j) * inner + i;
+		int to = index[k];
+		if (to < 0 || to >= rows) __nvvm_atom_min_gen_ui(failed, (u32)k);
+		else y[((u64)block_y() * rows + to) * inner + i] += s[k];
+	}
+}
+
+// index_chain links equal indices: next[j] is the first place after j with j's index, or
+// places; first[j] is 1 if there is none before. failed is as in gather_axis_b32.
+KERNEL THREADS(256) index_chain(const int *index, u32 *next, u32 *first, u32 rows, u32 places, u32 *failed) {
+	SHARED int tile[256];
+	u32 j = block() * 256 + thread();
+	int own = j < places ? index[j] : -1;
+	u32 after = places, leads = 1;
+	for (u32 from = 0; from < places; from += 256) {
+		if (from + thread() < places) tile[thread()] = index[from + thread()];
+		barrier();
+		u32 n = places - from < 256 ? places - from : 256;
+		for (u32 k = 0; k < n; k++) {
+			if (tile[k] != own) continue;
+			if (from + k < j) leads = 0;
+			if (from + k > j && from + k < after) after = from + k;
+		}
+		barrier();
+	}
+	if (j >= places) return;
+	if (own < 0 || own >= rows) __nvvm_atom_min_gen_ui(failed, j);
+	next[j] = after;
+	first[j] = leads;
+}
+
+// index_add_f32: y[o][index[j]][i] += s[o][j][i], in the order of j, which is in chains
+// that index_chain made. Block j of the grid's x follows the chain that begins there.
+KERNEL THREADS(256) index_add_f32(const float *s, const int *index, const u32 *next, const u32 *first, float *y,
+	u32 rows, u32 places, u32 inner) {
+	int to = index[block()];
+	if (!first[block()] || to < 0 || to >= rows) return;
+	float *row = y + ((u64)block_y() * rows + to) * inner;
+	for (u32 i = thread(); i < inner; i += 256) {
+		float v = row[i];
+		for (u32 j = block(); j < places; j = next[j]) v += s[((u64)block_y() * places + j) * inner + i];
+		row[i] = v;
+	}
+}

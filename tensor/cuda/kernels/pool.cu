@@ -1,0 +1,96 @@
+// Pools of planes.
+#include "device.h"
+
+// ROOM is THREADS without a full multiprocessor, for which the assembler would spill
+// registers.
+#define ROOM(n) __attribute__((launch_bounds(n, 1)))
+
+// Pool is the geometry: planes of h by w, windows of kh by kw that are sh and sw apart and
+// begin ph and pw outside, and planes of oh by ow that come of them.
+struct Pool {
+	int h, w, oh, ow, kh, kw, sh, sw, ph, pw;
+};
+#define POOL int h, int w, int oh, int ow, int kh, int kw, int sh, int sw, int ph, int pw
+#define THE_POOL Pool{h, w, oh, ow, kh, kw, sh, sw, ph, pw}
+
+struct Window {
+	int y0, y1, x0, x1;
+};
+
+DEVICE int within(int v, int end) { return v < 0 ? 0 : v > end ? end : v; }
+
+DEVICE Window window(const Pool &p, int at) {
+	int y = at / p.ow * p.sh - p.ph, x = at % p.ow * p.sw - p.pw;
+	return {within(y, p.h), within(y + p.kh, p.h), within(x, p.w), within(x + p.kw, p.w)};
+}
+
+// largest returns the place of a window's first largest element or NaN; -1 of none.
+DEVICE int largest(const float *plane, const Pool &p, const Window &v) {
+	int where = -1;
+	float best = 0;
+	for (int i = v.y0; i < v.y1; i++) {
+		for (int j = v.x0; j < v.x1; j++) {
+			float e = plane[i * p.w + j];
+			if (where < 0 || e > best || (e != e && best == best)) best = e, where = i * p.w + j;
+		}
+	}
+	return where;
+}
+
+// maxpool2d_f32: each element of y is the largest of its window of x; grid.y is the plane.
+KERNEL THREADS(256) maxpool2d_f32(const float *x, float *y, POOL) {
+	Pool p = THE_POOL;
+	int at = block() * 256 + thread();
+	if (at >= p.oh * p.ow) return;
+	const float *plane = x + (u64)block_y() * p.h * p.w;
+	int k = largest(plane, p, window(p, at));
+	y[(u64)block_y() * p.oh * p.ow + at] = k < 0 ? -__builtin_inff() : plane[k];
+}
+
+// avgpool2d_f32: each element of y is the sum of its window of x over the window's size,
+// that outside of x included.
+KERNEL THREADS(256) avgpool2d_f32(const float *x, float *y, POOL) {
+	Pool p = THE_POOL;
+	int at = block() * 256 + thread();
+	if (at >= p.oh * p.ow) return;
+	const float *plane = x + (u64)block_y() * p.h * p.w;
+	Window v = window(p, at);
+	float sum = 0;
+	for (int i = v.y0; i < v.y1; i++) {
+		for (int j = v.x0; j < v.x1; j++) sum += plane[i * p.w + j];
+	}
+	y[(u64)block_y() * p.oh * p.ow + at] = sum * (1.0f / (float)(p.kh * p.kw));
+}
+
+// A gradient is summed by the input's elements, over the windows that hold them, in the
+// windows' order.
+template <bool MAX> DEVICE void gradient(const float *x, const float *dy, float *dx, const Pool &p) {
+	int at = block() * 256 + thread();
+	if (at >= p.h * p.w) return;
+	u64 large = (u64)block_y() * p.h * p.w, small = (u64)block_y() * p.oh * p.ow;
+	int row = at / p.w, column = at % p.w;
+	// the first window that ends after the element, in each direction
+	int y = row + p.ph - p.kh + 1, x0 = column + p.pw - p.kw + 1;
+	int y0 = y <= 0 ? 0 : (y + p.sh - 1) / p.sh;
+	x0 = x0 <= 0 ? 0 : (x0 + p.sw - 1) / p.sw;
+	float sum = 0, share = 1.0f / (float)(p.kh * p.kw);
+	for (int i = y0; i < p.oh && i * p.sh - p.ph <= row; i++) {
+		for (int j = x0; j < p.ow && j * p.sw - p.pw <= column; j++) {
+			float g = dy[small + i * p.ow + j];
+			if (!MAX) sum += g * share;
+			else if (largest(x + large, p, window(p, i * p.ow + j)) == at) sum += g;
+		}
+	}
+	dx[large + at] = sum;
+}
+
+// maxpool2d_grad_f32: dx of maxpool2d_f32, which gives a window's gradient to the element
+// that it took.
+KERNEL ROOM(256) maxpool2d_grad_f32(const float *x, const float *dy, float *dx, POOL) {
+	gradient<true>(x, dy, dx, THE_POOL);
+}
+
+// avgpool2d_grad_f32: dx of avgpool2d_f32.
+KERNEL THREADS(256) avgpool2d_grad_f32(const float *dy, float *dx, POOL) {
+	gradient<false>(nullptr, dy, dx, THE_POOL);
+}
