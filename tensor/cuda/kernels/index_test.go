@@ -71,8 +71,8 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// TestIndexAdd adds rows whose places repeat. Sums have the bits of a loop in the order of
-// the index.
+// TestIndexAdd adds rows whose places repeat. Sums have the bits of a loop in the order
+// of the index.
 func TestIndexAdd(t *testing.T) {
 	for _, c := range []struct{ outer, rows, places, inner int }{{1, 3, 300, 64}, {2, 9, 5, 256}, {1, 1, 70, 8}} {
 		x, s := random(c.outer*c.rows*c.inner, 4), random(c.outer*c.places*c.inner, 5)
