@@ -1,5 +1,5 @@
-// Kernels that read and write at places which an index gives. Sums are in the order of the
-// index, without atomics: a thread owns all that is added to an element.
+// Kernels that read and write at places which an index gives. Sums are in the order of
+// the index, without atomics: a thread owns all that is added to an element.
 #include "device.h"
 
 // gather_axis_b32: y[o][j][i] = x[o][index[o][j][i]][i]. x has rows there, y and index

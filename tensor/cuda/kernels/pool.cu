@@ -5,8 +5,8 @@
 // registers.
 #define ROOM(n) __attribute__((launch_bounds(n, 1)))
 
-// Pool is the geometry: planes of h by w, windows of kh by kw that are sh and sw apart and
-// begin ph and pw outside, and planes of oh by ow that come of them.
+// Pool is the geometry: planes of h by w, windows of kh by kw that are sh and sw apart
+// and begin ph and pw outside, and planes of oh by ow that come of them.
 struct Pool {
 	int h, w, oh, ow, kh, kw, sh, sw, ph, pw;
 };
@@ -37,7 +37,8 @@ DEVICE int largest(const float *plane, const Pool &p, const Window &v) {
 	return where;
 }
 
-// maxpool2d_f32: each element of y is the largest of its window of x; grid.y is the plane.
+// maxpool2d_f32: each element of y is the largest of its window of x; grid.y is the
+// plane.
 KERNEL THREADS(256) maxpool2d_f32(const float *x, float *y, POOL) {
 	Pool p = THE_POOL;
 	int at = block() * 256 + thread();

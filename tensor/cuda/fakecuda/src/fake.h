@@ -118,8 +118,8 @@ Range *range_add(Ptr at, uint64_t size, int fd, Kind kind, int device);
 void range_remove(Range *r);
 Range *range_of(Ptr p); // with space_lock held
 enum { READ = 1, WRITE = 2 };
-// device_bytes returns the bytes of [p, p+n), which must lie in one range; NULL if not. With
-// WRITE they count as written.
+// device_bytes returns the bytes of [p, p+n), which must lie in one range; NULL if not.
+// With WRITE they count as written.
 char *device_bytes(Ptr p, uint64_t n, int access);
 int new_file(uint64_t size, uint64_t *inode); // -1 if the system has no memory
 

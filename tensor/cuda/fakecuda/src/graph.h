@@ -18,8 +18,8 @@ Place *stream_place(Stream *s);
 Place *event_place(Event *e);
 bool stream_blocks(const Stream *s); // it waits for the legacy stream
 
-// capture_refuses returns an error where captures forbid a call: one of the legacy stream,
-// one that waits for all streams, or one that might wait inside the driver.
+// capture_refuses returns an error where captures forbid a call: one of the legacy
+// stream, one that waits for all streams, or one that might wait inside the driver.
 typedef enum { LEGACY, ALL, UNSAFE } Concern;
 Result capture_refuses(Concern how);
 Result capture_refuses_stream(Stream *s);
