@@ -191,7 +191,9 @@ type Transport interface {
 	Listen(addr string, o *Options) (Listener, error)
 
 	// ListenAny opens a listener at an address of the transport's choice, and returns the
-	// addresses at which other processes may reach it, the likeliest first.
+	// addresses at which other processes may reach it, the likeliest first. The error is
+	// errors.ErrUnsupported if this host lacks the hardware or driver that the transport
+	// needs.
 	ListenAny(at Place, o *Options) (l Listener, addrs []string, err error)
 
 	// SharesMemory reports whether both ends of a conn are always on one host, as in

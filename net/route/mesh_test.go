@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -224,6 +225,42 @@ func TestThirdTransport(t *testing.T) {
 		}
 	}
 	checkMesh(t, ctx, members, func(i, j int) bool { return i/2 == j/2 })
+}
+
+// absent is a transport that fails to listen.
+type absent struct {
+	third
+	err error
+}
+
+func (a absent) ListenAny(ipc.Place, *ipc.Options) (ipc.Listener, []string, error) {
+	return nil, nil, a.err
+}
+
+// TestMeshAbsent checks that a transport which cannot be used leaves the others, and that
+// only one that this host should have is warned about.
+func TestMeshAbsent(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		level string
+	}{
+		{fmt.Errorf("no device: %w", errors.ErrUnsupported), "level=INFO"},
+		{errors.New("the device is lost"), "level=WARN"},
+	} {
+		var logs [2]strings.Builder
+		_, errs := mesh(t, testContext(t, 30*time.Second), 2, func(r int, o *route.MeshOptions) {
+			o.Logger = slog.New(slog.NewTextHandler(&logs[r], nil))
+			o.Order = []ipc.Transport{absent{third{tcp.New()}, c.err}, tcp.New()}
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for r := range logs {
+			if got := logs[r].String(); !strings.Contains(got, c.level) || !strings.Contains(got, c.err.Error()) {
+				t.Errorf("rank %d with %q logged %q, expected %s", r, c.err, got, c.level)
+			}
+		}
+	}
 }
 
 // deaf is TCP that cannot dial, as behind a firewall.

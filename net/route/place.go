@@ -68,7 +68,11 @@ func listen(order []ipc.Transport, at ipc.Place, o *ipc.Options, mine *card) (*p
 		l, addrs, err := t.ListenAny(at, &p.options)
 		if err != nil {
 			failed = append(failed, err)
-			o.Logger.Warn("this transport cannot be used here", "transport", t.Name(), "err", err)
+			tell := o.Logger.Warn
+			if errors.Is(err, errors.ErrUnsupported) {
+				tell = o.Logger.Info
+			}
+			tell("this transport cannot be used here", "transport", t.Name(), "err", err)
 			continue
 		}
 		p.listeners = append(p.listeners, l)

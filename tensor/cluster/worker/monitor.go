@@ -39,7 +39,7 @@ type usage struct {
 	busy, waiting time.Duration
 }
 
-// traffic counts what a session's workers did together.
+// traffic counts what a session's workers did together, whether a client watches or not.
 type traffic struct {
 	calls, moved, rewritten uint64 // collectives, bytes sent in them, programs rewritten
 }

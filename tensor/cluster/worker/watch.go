@@ -19,15 +19,16 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 		return err
 	}
 	now := w.monitor.start(ask.Events)
-	reply := wire.Watched{Ask: ask.Ask, Worker: w.name, Now: w.monitor.clock(now), Counters: w.counters(), Sessions: w.watchedSessions()}
+	reply := wire.Watched{Ask: ask.Ask, Worker: w.name, Now: w.monitor.clock(now), Counters: w.watchedCounters(), Sessions: w.watchedSessions()}
 	if ask.Events {
 		reply.Events, reply.First, reply.More = w.monitor.events(nil, ask.Since, wire.MaxEvents)
 	}
 	return w.out.send(ctx, wire.KindWatched, &reply)
 }
 
-// counters returns the worker's counters. Those of operations come last, as op.NAME.
-func (w *Worker) counters() []wire.Counter {
+// watchedCounters returns the worker's counters. Those of operations come last, as
+// op.NAME.
+func (w *Worker) watchedCounters() []wire.Counter {
 	st, dev := w.Stats(), w.dev.Stats()
 	ops, hits, done := slices.Clone(w.monitor.ops), w.monitor.hits, w.monitor.traffic
 	var backlog, backlogBytes, kept, keptBytes uint64

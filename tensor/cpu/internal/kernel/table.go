@@ -155,7 +155,8 @@ type Conversions[T Float] struct {
 
 // Functions are those of one number. The errors in the comments are the greatest of any
 // level, in ulp of the exact result; functions without one are rounded once. GELU's are
-// ulp of max(|result|, 1). Log, Sin, Cos and Pow are portable Go on all levels.
+// ulp of max(|result|, 1). Log, Sin, Cos, Pow and PowS are portable Go on all
+// levels, as portableOnly of level_test.go lists.
 type Functions[T Float] struct {
 	Neg      Unary[T] // -x
 	Abs      Unary[T] // |x|
