@@ -251,6 +251,33 @@ func TestSilentStrangers(t *testing.T) {
 	}
 }
 
+// TestStrangersOfOneHost has 1,200 slow connections of one host come while a peer of
+// another host is in the middle of its handshake: that peer gets in, and so does another
+// of its host.
+func TestStrangersOfOneHost(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
+	peer := rawDial(t, l)
+	o, _ := (*ipc.Options)(nil).WithDefaults()
+	for started := false; !started; { // until the listener has noted it
+		l.mu.Lock()
+		started = len(l.unproved) == 1
+		l.mu.Unlock()
+	}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	for range 1200 {
+		c, err := from.DialContext(ctx, "tcp", l.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	l.works(t, ctx)
+	if _, err := newGreeter(peer, o.Secret).dial(helloOf(nil)); err != nil {
+		t.Errorf("a peer that came before the strangers of another host: %v", err)
+	}
+}
+
 // TestSlowStrangers: more connections than are greeted at a time say nothing, or as
 // little as they can; they are hung up on, and a proper peer gets in.
 func TestSlowStrangers(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,8 @@ import (
 
 const (
 	// maxHandshakes bounds how many strangers are being greeted at a time. One more ends
-	// the oldest handshake: silent strangers keep no peer out.
+	// the oldest handshake of the host that has the most: silent strangers keep no peer
+	// out, and those of one host end no handshake of another.
 	maxHandshakes = 512
 
 	// refusedTimeout and refusedBytes bound what is still read from a peer that was
@@ -189,13 +191,36 @@ func (l *listener) register(c *net.TCPConn) bool {
 		return false
 	}
 	if len(l.unproved) >= maxHandshakes {
-		_ = l.unproved[0].SetDeadline(time.Unix(1, 0)) // its handshake ends
-		l.unproved = l.unproved[1:]
+		i := oldestOfMost(l.unproved)
+		_ = l.unproved[i].SetDeadline(time.Unix(1, 0)) // its handshake ends
+		l.unproved = slices.Delete(l.unproved, i, i+1)
 	}
 	l.dialing[c] = struct{}{}
 	l.unproved = append(l.unproved, c)
 	_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
 	return true
+}
+
+// oldestOfMost returns the index of the oldest connection of the host that has the most.
+func oldestOfMost(all []*net.TCPConn) int {
+	count, most := map[netip.Addr]int{}, 0
+	for _, c := range all {
+		host := hostOf(c)
+		count[host]++
+		most = max(most, count[host])
+	}
+	return slices.IndexFunc(all, func(c *net.TCPConn) bool { return count[hostOf(c)] == most })
+}
+
+// hostOf returns the address of the peer's host. Of IPv6 that is the network: a host
+// chooses the rest as it likes.
+func hostOf(c *net.TCPConn) netip.Addr {
+	a := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	if a.Is4() {
+		return a
+	}
+	network, _ := a.Prefix(64) // of an address of 128 bits
+	return network.Addr()
 }
 
 // proved takes a connection off those without a proof.
