@@ -57,6 +57,7 @@
 // # CUDA
 //
 //	tensor/cuda                 the engine on a GPU
+//	tensor/cuda/internal/ptx    writes kernels for its elementwise steps
 //	tensor/cuda/driver          the CUDA driver API as an interface, its types and errors
 //	tensor/cuda/driver/dlopen   that interface over libcuda.so.1, found at run time
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it

@@ -132,6 +132,7 @@ var floors = map[string]int{
 	"tensor/cuda/gpucheck":             3,
 	"tensor/cuda/cudatest":             2,
 	"tensor/cuda/kernels":              0,
+	"tensor/cuda/internal/ptx":         2,
 
 	"gather/outcome":         0,
 	"gather/codec":           1,

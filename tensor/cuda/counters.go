@@ -20,11 +20,11 @@ type counters struct {
 	c  Counters
 }
 
-// Counters returns the counters so far.
-func (d *Device) Counters() Counters {
-	d.count.mu.Lock()
-	defer d.count.mu.Unlock()
-	c := d.count.c
+// get returns a copy.
+func (n *counters) get() Counters {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.c
 	c.HostSteps = maps.Clone(c.HostSteps)
 	return c
 }

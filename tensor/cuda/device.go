@@ -54,7 +54,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 	}
 	d := &Device{
 		mem: mem, plans: device.NewCache[*compiled](max(opt.Host.Plans, 0)),
-		compile: compile.Options{NoFuse: opt.Host.NoFuse, Align: alignment, Leave: leave},
+		compile: *compileOptions(opt.Host.NoFuse),
 		lower:   lowerer{mem: mem, none: opt.HostSteps},
 	}
 	if d.pool, err = mem.NewPool(memory.Handles); err != nil {
@@ -78,6 +78,11 @@ const alignment = 256
 // cores by joining them, a GPU has no use for.
 func leave(f compile.Fused) bool {
 	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads
+}
+
+// compileOptions returns how programs are compiled for a GPU.
+func compileOptions(noFuse bool) *compile.Options {
+	return &compile.Options{NoFuse: noFuse, Align: alignment, Leave: leave}
 }
 
 // hostOptions returns the options of the device for steps on the host. The segments of
@@ -185,6 +190,14 @@ func (d *Device) Stats() device.Stats {
 	s := d.plans.Stats()
 	s.Runs, s.Arena, s.Values = d.runs.Load(), d.host.Arena().Stats(), d.pool.Arena().Stats()
 	return s
+}
+
+// Counters returns the counters so far that Stats doesn't have.
+func (d *Device) Counters() Counters { return d.count.get() }
+
+// hostBlock returns n > 0 bytes of host memory.
+func (d *Device) hostBlock(n int) (*shm.Block, error) {
+	return device.Alloc(d.host.Arena(), n, d.made.Add(1))
 }
 
 // Close implements device.Device.

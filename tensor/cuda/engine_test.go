@@ -2,12 +2,14 @@ package cuda_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/optim"
 )
 
 // session returns a session on a device with those options, and the device. Both are
@@ -93,5 +95,55 @@ func TestLateStreams(t *testing.T) {
 	got, err := tensor.Data[float32](x)
 	if err != nil || got[0] != 20 || got[1] != 21 {
 		t.Errorf("after 20 additions of 1 to 0 and 1: %v, %v", got, err)
+	}
+}
+
+// TestKernels checks that a chain, an update and a cast run as kernels, one launch each,
+// and that nothing is copied but the operands and the results.
+func TestKernels(t *testing.T) {
+	s, d := session(t, 1, small)
+	x := tensor.From(s, []float32{-1, 0, 1, 2})
+	var y, z *tensor.Tensor
+	s.Scope(func(sc *tensor.Scope) {
+		y = sc.Keep(x.SiLU().MulS(2).Exp())
+		z = sc.Keep(x.Cast(tensor.I64))
+	})
+	if _, err := tensor.Data[float32](y); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tensor.Data[int64](z); err != nil || got[0] != -1 || got[3] != 2 {
+		t.Errorf("as i64: %v, %v", got, err)
+	}
+	c := d.Counters()
+	if c.Launches != 1 && c.Launches != 2 || len(c.HostSteps) != 0 || c.Up != 16 || c.Down != 16+32 {
+		t.Errorf("counted %+v, expected 1 or 2 launches, none on the host, 16 bytes up and 48 down", c)
+	}
+}
+
+// TestAdamW checks that the updates of two parameters are kernels.
+func TestAdamW(t *testing.T) {
+	s, d := session(t, 1, small)
+	var ps []*tensor.Tensor
+	var named []tensor.Named
+	for i, n := range []int{5, 8} {
+		ps = append(ps, tensor.Full(s, tensor.F32, 0.5, n).RequireGrad())
+		named = append(named, tensor.Named{Name: fmt.Sprint(i), T: ps[i]})
+	}
+	o := optim.NewAdamW(named, optim.AdamWOptions{LR: 0.1})
+	for range 3 {
+		grads := []*tensor.Tensor{ps[0].MulS(2), ps[1].MulS(3)}
+		s.NoGrad(func() {
+			if err := o.Step(grads); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range d.Counters().HostSteps {
+		if name == "adamw_all f32" {
+			t.Error("an update ran on the host")
+		}
 	}
 }

@@ -1,9 +1,5 @@
 package cuda
 
-import (
-	"github.com/ringside-go/ringside/tensor/internal/compile"
-)
-
 // onHost runs step i on the host.
 func (r *running) onHost(i int) error {
 	s := &r.c.plan.Steps[i]
@@ -96,18 +92,4 @@ func (r *running) drop(b *buffer) {
 		r.release(b.copy)
 		b.copy = nil
 	}
-}
-
-// work is how many elements a step computes or reads, whichever is more.
-func work(s *compile.Step) int {
-	n := 0
-	for _, o := range s.In {
-		if o.Scalar < 0 {
-			n = max(n, o.Shape.Elems())
-		}
-	}
-	for _, o := range s.Outs() {
-		n = max(n, o.Shape.Elems())
-	}
-	return n
 }

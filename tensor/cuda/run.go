@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -125,7 +126,7 @@ func (r *running) step(i int) error {
 	return err
 }
 
-// launch puts the kernel of step s into the stream, and what it reads on the device.
+// launch puts the kernels of step s into the stream, and what they read on the device.
 func (r *running) launch(s *compile.Step, k kernel) error {
 	var err error
 	each(s, func(buf int) {
@@ -141,16 +142,31 @@ func (r *running) launch(s *compile.Step, k kernel) error {
 			return err
 		}
 	}
-	n, err := k.launch(r)
-	r.did.Launches += uint64(n)
-	if err != nil {
-		return fmt.Errorf("launching %s: %w", nameOf(s), err)
+	for i := range k {
+		if err := r.launchOne(&k[i]); err != nil {
+			return fmt.Errorf("launching %s: %w", nameOf(s), err)
+		}
+		r.did.Launches++
 	}
 	for _, o := range s.Outs() {
 		b := &r.buffers[o.Buf]
 		b.here, b.there = false, true
 	}
 	return nil
+}
+
+// launchOne puts a kernel into the stream.
+func (r *running) launchOne(t *tiles) error {
+	var a driver.Args
+	for i := range t.Tensors {
+		a.Pointer(r.operand(&t.Tensors[i]))
+	}
+	for _, s := range t.Scalars {
+		a.Uint64(ptx.Bits(s.DType, s.Of(r.scalars)))
+	}
+	a.Uint32(uint32(t.Elems))
+	l := driver.Launch{Grid: [3]uint32{uint32(t.Grid()), 1, 1}, Block: [3]uint32{ptx.Threads, 1, 1}, Stream: r.stream.Driver()}
+	return r.dev.mem.Do(func() error { return r.dev.mem.API().Launch(t.function, l, &a) })
 }
 
 // operand returns where an operand's first element lies on the device.

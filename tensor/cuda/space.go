@@ -270,11 +270,6 @@ func (s *space) copies(ids []uint64) error {
 	return nil
 }
 
-// hostBlock returns n > 0 bytes of host memory.
-func (d *Device) hostBlock(n int) (*shm.Block, error) {
-	return device.Alloc(d.host.Arena(), n, d.made.Add(1))
-}
-
 // Read implements device.Space.
 func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 	v := s.values[id]

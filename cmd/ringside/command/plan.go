@@ -15,6 +15,7 @@ import (
 	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
 )
@@ -36,6 +37,7 @@ type dumpOptions struct {
 	dot, json, noFuse bool
 	timed, threads    int
 	workers, config   string
+	device            string
 	auto              bool
 }
 
@@ -52,6 +54,9 @@ With --dot it prints both as graphs for Graphviz, with --json one object with bo
 
 With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
 
+With --device cuda it lists instead the steps of the plan for a GPU, and which of them run as kernels there and which on the
+host. No GPU is needed.
+
 With --workers 4 it shows instead how the step would run on 4 workers, each with a part of the batch; with --workers 2x2 on two
 groups of two. --auto-shard chooses what is cut and says why. --config takes it from a file, where signals are the batch,
 optimizer.state and the parameters by their names (docs/sharding.md). It says how the inputs lie and why, what is moved and why,
@@ -63,6 +68,12 @@ and every worker's programs.`,
 			}
 			if o.dot && o.json {
 				return usagef("--dot and --json exclude each other")
+			}
+			if o.device != "cpu" && o.device != "cuda" {
+				return usagef("--device %q: expected cpu or cuda", o.device)
+			}
+			if o.device == "cuda" && (o.timed > 0 || o.dot || o.json || o.noFuse || o.several()) {
+				return usagef("--device cuda prints a list of steps; leave --time, --dot, --json, --no-fuse, --workers, --auto-shard and --config out")
 			}
 			if o.several() && (o.timed > 0 || o.dot || o.json) {
 				return usagef("--workers, --auto-shard and --config print text without times; leave --time, --dot and --json out")
@@ -81,6 +92,7 @@ and every worker's programs.`,
 	c.Flags().BoolVar(&o.noFuse, "no-fuse", false, "one step for every operation")
 	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
 	c.Flags().IntVar(&o.threads, "threads", 0, "threads of the timed run; 0 is one")
+	c.Flags().StringVar(&o.device, "device", "cpu", "whose plan: cpu or cuda")
 	c.Flags().StringVar(&o.workers, "workers", "", "show the plan for so many workers, 4 or 2x2")
 	c.Flags().StringVar(&o.config, "config", "", "show the plan for the workers of this file")
 	c.Flags().BoolVar(&o.auto, "auto-shard", false, "choose what is cut, and say why")
@@ -104,6 +116,9 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	if o.several() {
 		return o.sharded(w, p)
 	}
+	if o.device == "cuda" {
+		return writePlaced(w, cuda.Place(p))
+	}
 	plan := explain.Compile(p, &explain.Options{NoFuse: o.noFuse})
 	switch {
 	case o.dot:
@@ -113,6 +128,27 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	default:
 		err = plan.WriteText(w, times)
 	}
+	return err
+}
+
+// writePlaced prints where the steps of a plan for a GPU run.
+func writePlaced(w io.Writer, steps []cuda.Placed) error {
+	onHost := 0
+	for _, s := range steps {
+		where := "host"
+		if s.Kernels > 0 {
+			where = fmt.Sprintf("%d kernels", s.Kernels)
+		} else {
+			onHost++
+		}
+		if s.Kernels == 1 {
+			where = "kernel"
+		}
+		if _, err := fmt.Fprintf(w, "%-11s %s\n", where, s.Step); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d steps, %d of them on the host\n", len(steps), onHost)
 	return err
 }
 

@@ -36,6 +36,25 @@ func TestPlanDump(t *testing.T) {
 	}
 }
 
+// TestPlanDumpCUDA checks that the steps of a plan for a GPU are listed with where they
+// run.
+func TestPlanDumpCUDA(t *testing.T) {
+	out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--device", "cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kernel      ", "host        ", " = matmul ", " kernels   ", " on the host\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}} {
+		if _, _, err := execute(t, append([]string{"plan", "dump"}, flags...)...); err == nil {
+			t.Errorf("%v is taken", flags)
+		}
+	}
+}
+
 // TestPlanDumpJSON checks that --json has the plan of the text: as many steps, each with
 // existing buffers, and a time where steps were timed.
 func TestPlanDumpJSON(t *testing.T) {

@@ -1,0 +1,15 @@
+// Package ptx writes kernels for the elementwise steps of a plan, as text that the driver
+// compiles. A kernel is straight-line code: a thread computes four consecutive elements,
+// or one, and keeps all values between operations in registers.
+//
+// Every floating-point operation says how it rounds, and none is approximate or flushes
+// subnormal numbers, so results have the same bits on every device. Functions such as exp
+// are polynomials.
+//
+//	writer.go  instructions and registers
+//	math.go    exp, log, sin, tanh and others of f32
+//	ops.go     the code of each operation and dtype
+//	cast.go    conversions between dtypes
+//	index.go   where the elements of strided operands lie
+//	tiles.go   the kernel of a step
+package ptx

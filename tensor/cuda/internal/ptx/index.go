@@ -1,0 +1,129 @@
+package ptx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// access is how a kernel over n elements in order reads an operand of the same shape.
+type access struct {
+	o       compile.Operand
+	dims    []int // of the nest, innermost last, joined where strides allow it
+	strides []int // in elements
+}
+
+// newAccess returns the access to an operand with strides for shape.
+func newAccess(o compile.Operand, shape, strides []int) *access {
+	a := &access{o: o}
+	for i, n := range shape {
+		last := len(a.dims) - 1
+		switch {
+		case n == 1:
+		case last >= 0 && a.strides[last] == strides[i]*n:
+			a.dims[last] *= n
+			a.strides[last] = strides[i]
+		default:
+			a.dims, a.strides = append(a.dims, n), append(a.strides, strides[i])
+		}
+	}
+	return a
+}
+
+// dense reports whether the elements lie one after another.
+func (a *access) dense() bool { return len(a.dims) == 1 && a.strides[0] == 1 }
+
+// single reports whether all elements are one.
+func (a *access) single() bool {
+	return !slices.ContainsFunc(a.strides, func(s int) bool { return s != 0 })
+}
+
+// vectors reports whether four consecutive elements lie in one row of the nest.
+func (a *access) vectors() bool { return a.single() || a.dims[len(a.dims)-1]%4 == 0 }
+
+// aligned reports whether four consecutive elements, of which the first has a number that
+// is a multiple of four, lie one after another from a multiple of four on.
+func (a *access) aligned() bool {
+	last := len(a.strides) - 1
+	return a.strides[last] == 1 && a.o.Off%4 == 0 && !slices.ContainsFunc(a.strides[:last], func(s int) bool { return s%4 != 0 })
+}
+
+// fits reports whether products of places and strides in bytes have 32-bit factors.
+func (a *access) fits() bool {
+	return !slices.ContainsFunc(a.strides, func(s int) bool { return max(s, -s) > math.MaxInt32/16 })
+}
+
+// address adds the address of element i, base being that of element 0.
+func (w *writer) address(a *access, base, i reg) reg {
+	size := a.o.DType.Size()
+	at := base
+	for k := len(a.dims) - 1; k >= 0; k-- {
+		place := i
+		if k > 0 {
+			n := whole(a.dims[k])
+			q := w.op(b32, "div.u32", i, n)
+			place = w.op(b32, "sub.u32", i, w.op(b32, "mul.lo.u32", q, n))
+			i = q
+		}
+		if a.strides[k] != 0 {
+			at = w.op(b64, "mad.wide.s32", place, whole(a.strides[k]*size), at)
+		}
+	}
+	return at
+}
+
+// load adds loads of n consecutive elements of a, of which the first is element i.
+func (w *writer) load(a *access, base, i reg, n int) []reg {
+	size, f := a.o.DType.Size(), forms[a.o.DType]
+	one := func(at reg, off int) reg {
+		return w.op(f.class, "ld.global."+f.memory, reg(fmt.Sprintf("[%s+%d]", at, off)))
+	}
+	if a.single() {
+		return slices.Repeat([]reg{one(base, 0)}, n)
+	}
+	at := w.address(a, base, i)
+	if n == 4 && a.aligned() {
+		return w.vector("ld", a, at, nil)
+	}
+	var all []reg
+	for j := range n {
+		all = append(all, one(at, j*a.strides[len(a.strides)-1]*size))
+	}
+	return all
+}
+
+// store adds stores of consecutive elements, of which the first is element i.
+func (w *writer) store(a *access, base, i reg, values []reg) {
+	size, f := a.o.DType.Size(), forms[a.o.DType]
+	at := w.op(b64, "mad.wide.s32", i, whole(size), base)
+	if len(values) == 4 && a.aligned() {
+		w.vector("st", a, at, values)
+		return
+	}
+	for j, v := range values {
+		w.line("st.global.%s [%s+%d], %s", f.memory, at, j*size, v)
+	}
+}
+
+// vector adds a load or store of four elements by vectors of up to 16 bytes.
+func (w *writer) vector(name string, a *access, at reg, values []reg) []reg {
+	size, f := a.o.DType.Size(), forms[a.o.DType]
+	for len(values) < 4 {
+		values = append(values, w.new(f.class))
+	}
+	n := min(4, 16/size)
+	for j := 0; j < 4; j += n {
+		list := fmt.Sprintf("{%s, %s}", values[j], values[j+1])
+		if n == 4 {
+			list = fmt.Sprintf("{%s, %s, %s, %s}", values[0], values[1], values[2], values[3])
+		}
+		if name == "ld" {
+			w.line("ld.global.v%d.%s %s, [%s+%d]", n, f.memory, list, at, j*size)
+		} else {
+			w.line("st.global.v%d.%s [%s+%d], %s", n, f.memory, at, j*size, list)
+		}
+	}
+	return values
+}

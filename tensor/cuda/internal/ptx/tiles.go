@@ -1,0 +1,225 @@
+package ptx
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// Threads is the number of threads of a block.
+const Threads = 256
+
+// Name is the name of each kernel in its text.
+const Name = "tiles"
+
+// MaxElems is the most elements that a kernel counts.
+const MaxElems = 1 << 31
+
+// maxParams is what a launch can have.
+const maxParams = 32
+
+// Kernel is the kernel of a step. Its parameters are the addresses of Tensors, Scalars,
+// and the number of elements as 32 bits. Steps of one structure have the same Text.
+type Kernel struct {
+	Text    string
+	Tensors []compile.Operand
+	Scalars []Scalar
+	Elems   int
+	Vector  int // elements of a thread
+}
+
+// Scalar is a parameter that is made of the scalars of a run.
+type Scalar struct {
+	DType tensor.DType
+	Of    func(scalars []float64) float64
+}
+
+// Grid returns the number of blocks.
+func (k *Kernel) Grid() int {
+	return (k.Elems + Threads*k.Vector - 1) / (Threads * k.Vector)
+}
+
+// tiler writes a kernel.
+type tiler struct {
+	code
+	k       *Kernel
+	s       *compile.Step
+	loads   []*access // of each operand of the step; nil for a scalar
+	stores  []*access
+	pointer []reg // of each of k.Tensors
+	scalars map[string]reg
+	values  [][]reg // of each operand that is a tensor
+}
+
+// Tiles returns the kernel of a step with a body, nil if an operation in it has no code.
+func Tiles(s *compile.Step) *Kernel {
+	n := s.Out.Shape.Elems()
+	if n == 0 || n >= MaxElems {
+		return nil
+	}
+	t := &tiler{k: &Kernel{Elems: n, Vector: 4}, s: s, scalars: map[string]reg{}, values: make([][]reg, len(s.In))}
+	for _, o := range s.In {
+		var a *access
+		if o.Scalar < 0 {
+			a = newAccess(o, s.Out.Shape, o.Broadcast(s.Out.Shape))
+			if !a.fits() {
+				return nil
+			}
+			t.k.Tensors = append(t.k.Tensors, o)
+		}
+		t.loads = append(t.loads, a)
+	}
+	for _, o := range s.Outs() {
+		t.stores = append(t.stores, newAccess(*o, []int{n}, []int{1}))
+		t.k.Tensors = append(t.k.Tensors, *o)
+	}
+	if n%4 != 0 {
+		t.k.Vector = 1
+	}
+	for _, a := range t.loads {
+		if a != nil && !a.vectors() {
+			t.k.Vector = 1
+		}
+	}
+	if !t.write() || len(t.k.Tensors)+len(t.k.Scalars) >= maxParams {
+		return nil
+	}
+	t.k.Text = t.text()
+	return t.k
+}
+
+// Elementwise returns a single elementwise step as one with a body.
+func Elementwise(s *compile.Step) *compile.Step {
+	in := compile.Inst{Instr: s.Instr, Op: s.Op, DType: s.Out.DType, Ints: s.Ints}
+	for i := range s.In {
+		in.In = append(in.In, i)
+	}
+	t := *s
+	t.Fused, t.Body = compile.Tiles, []compile.Inst{in}
+	return &t
+}
+
+// write adds the body, and reports whether all of it has code.
+func (t *tiler) write() bool {
+	i := t.op(b32, "mad.lo.u32", t.op(b32, "mov.u32", "%ctaid.x"), whole(Threads), t.op(b32, "mov.u32", "%tid.x"))
+	if t.k.Vector > 1 {
+		i = t.op(b32, "shl.b32", i, "2")
+	}
+	n := t.op(b32, "ld.param.u32", "[n]")
+	t.line("@%s bra done", t.op(pred, "setp.ge.u32", i, n))
+	for k := range t.k.Tensors {
+		p := t.op(b64, "ld.param.u64", reg(fmt.Sprintf("[t%d]", k)))
+		t.pointer = append(t.pointer, t.op(b64, "cvta.to.global.u64", p))
+	}
+	at := 0
+	for k, a := range t.loads {
+		if a != nil {
+			t.values[k] = t.load(a, t.pointer[at], i, t.k.Vector)
+			at++
+		}
+	}
+	made := make([][]reg, len(t.s.Body)) // the results of each operation
+	for b := range t.s.Body {
+		if made[b] = t.instruction(b, made); made[b] == nil {
+			return false
+		}
+	}
+	for b, in := range t.s.Body {
+		if in.Out >= 0 {
+			t.store(t.stores[in.Out], t.pointer[at+in.Out], i, made[b])
+		}
+	}
+	return true
+}
+
+// instruction adds operation b of the body for all elements of the thread, and returns
+// their results. made holds those of earlier operations.
+func (t *tiler) instruction(b int, made [][]reg) []reg {
+	in := &t.s.Body[b]
+	tensors := in.In[:len(in.In)-len(in.Op.Info().Scalars)]
+	d := in.DType // of the operands
+	for _, k := range tensors {
+		switch {
+		case k < 0:
+			d = t.s.Body[-1-k].DType
+		case t.s.In[k].Scalar < 0:
+			d = t.s.In[k].DType
+		}
+	}
+	if in.Op == tensor.OpWhere {
+		d = in.DType // of those that are chosen from
+	}
+	var out []reg
+	own := t.own(in, d, in.In[len(tensors):])
+	for j := range t.k.Vector {
+		var args []reg
+		for a, k := range tensors {
+			switch {
+			case k < 0:
+				args = append(args, made[-1-k][j])
+			case t.s.In[k].Scalar >= 0:
+				x, d := t.s.In[k].Scalar, d
+				if in.Op == tensor.OpWhere && a == 0 {
+					d = tensor.Bool
+				}
+				args = append(args, t.scalar(fmt.Sprint(d, x), d, func(s []float64) float64 { return s[x] }))
+			default:
+				args = append(args, t.values[k][j])
+			}
+		}
+		r := t.operation(in.Op, d, in.DType, args, own)
+		if r == "" {
+			return nil
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// own returns the parameters of an operation's own scalars, which are operands at.
+func (t *tiler) own(in *compile.Inst, d tensor.DType, at []int) []reg {
+	var numbers []int
+	for _, k := range at {
+		numbers = append(numbers, t.s.In[k].Scalar)
+	}
+	var out []reg
+	for i, of := range ownOf(in.Op) {
+		key := fmt.Sprint(d, in.Op, i, numbers)
+		out = append(out, t.scalar(key, d, func(s []float64) float64 {
+			mine := make([]float64, len(numbers))
+			for k, n := range numbers {
+				mine[k] = s[n]
+			}
+			return of(mine)
+		}))
+	}
+	return out
+}
+
+// scalar returns the register of a parameter, which it adds if there is none of that key.
+func (t *tiler) scalar(key string, d tensor.DType, of func([]float64) float64) reg {
+	if r, ok := t.scalars[key]; ok {
+		return r
+	}
+	f := forms[d]
+	r := t.op(f.class, "ld.param."+types[f.class], reg(fmt.Sprintf("[s%d]", len(t.k.Scalars))))
+	t.scalars[key] = r
+	t.k.Scalars = append(t.k.Scalars, Scalar{d, of})
+	return r
+}
+
+// text returns the whole module.
+func (t *tiler) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".version 7.5\n.target sm_80\n.address_size 64\n\n.visible .entry %s(\n", Name)
+	for k := range t.k.Tensors {
+		fmt.Fprintf(&b, "\t.param .u64 t%d,\n", k)
+	}
+	for k, s := range t.k.Scalars {
+		fmt.Fprintf(&b, "\t.param .%s s%d,\n", types[forms[s.DType].class], k)
+	}
+	fmt.Fprintf(&b, "\t.param .u32 n\n)\n.maxntid %d, 1, 1\n{\n%s%sdone:\n\tret;\n}\n", Threads, t.declarations(), t.body.String())
+	return b.String()
+}
