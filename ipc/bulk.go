@@ -26,7 +26,7 @@ import "fmt"
 //
 // The parts belong to the transfer from Begin until it is done or has failed. Until then
 // the sender's must not be written, and the receiver's hold anything beyond the first got
-// bytes. After an error or Close the caller may use them at once, because only the
+// bytes. Those are checked for damage when the transfer is done, not before. After an error or Close the caller may use them at once, because only the
 // methods here touch them.
 //
 // One goroutine may send while another receives. Every error ends bulk in both directions

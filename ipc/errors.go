@@ -36,6 +36,10 @@ var (
 	// ErrCorrupt is returned when the peer broke the protocol. The conn is unusable.
 	ErrCorrupt = errors.New("ipc: peer broke the protocol")
 
+	// ErrDamaged is returned when a checksum does not match: bytes changed, got lost or
+	// came twice on the way. It is also ErrCorrupt.
+	ErrDamaged error = damaged{}
+
 	// ErrAddrInUse is returned by Listen when a living process has the address.
 	ErrAddrInUse = errors.New("ipc: address in use")
 
@@ -59,6 +63,11 @@ var (
 	// ErrBadOption is returned by Dial and Listen for an option outside its range.
 	ErrBadOption = errors.New("ipc: bad option")
 )
+
+type damaged struct{}
+
+func (damaged) Error() string        { return "ipc: data was damaged on the way" }
+func (damaged) Is(target error) bool { return target == ErrCorrupt }
 
 // PeerError says which peer an error came from. It unwraps to Err, which is or wraps
 // one of the sentinels.

@@ -48,7 +48,11 @@ func (s *State) Corrupt(err error, w *Warnings) error {
 	}
 	err = s.PeerError(err)
 	if s.cause.CompareAndSwap(nil, &err) {
-		w.Warn("conn", "peer broke the protocol", "peer", s.Peer.Name, "pid", s.Peer.PID, "addr", s.Peer.Addr, "err", err)
+		what := "peer broke the protocol"
+		if errors.Is(err, ErrDamaged) {
+			what = "data was damaged on the way"
+		}
+		w.Warn("conn", what, "peer", s.Peer.Name, "pid", s.Peer.PID, "addr", s.Peer.Addr, "err", err)
 	}
 	return *s.cause.Load()
 }

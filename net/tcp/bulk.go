@@ -14,9 +14,14 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
+// A transfer is a header, the parts, and unless they are empty a trailer.
+//
+//	header   magic uint32, tag uint64, bytes of the parts uint64, sum of the stream uint32
+//	trailer  sum of the stream uint32
 const (
-	bulkMagic  = 'R' | 'S'<<8 | 'T'<<16 | 'B'<<24
-	bulkHeader = 24
+	bulkMagic   = 'R' | 'S'<<8 | 'T'<<16 | 'B'<<24
+	bulkHeader  = 24
+	bulkTrailer = 4
 )
 
 var _ ipc.Bulk = (*conn)(nil)
@@ -30,6 +35,8 @@ type bulk struct {
 	forget func() // no more calls of parking
 	paced  bool   // until the first large send to a near peer; the sender's
 
+	sent, received atomic.Uint32 // bytes, modulo 2^32
+
 	wants atomic.Uint32 // the events that an unfinished transfer waits for
 	armMu sync.Mutex
 	armed uint32 // the events that the poller was asked for and has not told of yet
@@ -39,19 +46,24 @@ type bulk struct {
 	recv   inTransfer
 }
 
-// transfer is one under way, in either direction: a header and the parts.
+// transfer is one under way, in either direction.
 type transfer struct {
-	busy   bool
-	header [bulkHeader]byte
-	parts  [][]byte // not empty ones
-	total  int64    // bytes of the parts
-	moved  int64    // of header and parts
-	part   int      // the first of parts that is not done
-	offset int      // bytes of it which are
-	iov    []unix.Iovec
+	stream  stream // of the direction
+	busy    bool
+	header  [bulkHeader]byte
+	trailer [bulkTrailer]byte
+	parts   [][]byte // not empty ones
+	total   int64    // bytes of the parts
+	moved   int64    // of header, parts and trailer
+	at      cursor   // of moved
+	iov     []unix.Iovec
 }
 
-type outTransfer struct{ transfer }
+type outTransfer struct {
+	transfer
+	summed cursor
+	ahead  int // bytes that are summed and not sent
+}
 
 type inTransfer struct {
 	transfer
@@ -59,11 +71,28 @@ type inTransfer struct {
 	checked bool // the header is what was expected
 }
 
+// cursor is a place in a list of parts.
+type cursor struct {
+	part   int // the first that is not done
+	offset int // bytes of it which are
+}
+
+// next moves on by at most n bytes of one part and returns them.
+func (c *cursor) next(parts [][]byte, n int) []byte {
+	b := parts[c.part][c.offset:]
+	if len(b) > n {
+		c.offset += n
+		return b[:n]
+	}
+	c.part, c.offset = c.part+1, 0
+	return b
+}
+
 // open registers the socket. It stays the caller's on error.
 func (b *bulk) open(c *conn) (err error) {
 	b.conn = c
 	b.paced = b.sock.bound()
-	if b.id, err = c.poller.add(&b.sock, b.fired); err != nil {
+	if b.id, err = c.poller.add(&b.sock, target{fire: b.fired}); err != nil {
 		return err
 	}
 	forget := c.data.OnPark(b.parking)
@@ -79,7 +108,7 @@ func (b *bulk) close() { b.sock.shutdown(unix.SHUT_WR) }
 
 // start prepares a transfer. The memory of the last one's lists is used again.
 func (t *transfer) start(parts [][]byte) {
-	t.busy, t.total, t.moved, t.part, t.offset = true, 0, 0, 0, 0
+	t.busy, t.total, t.moved, t.at = true, 0, 0, cursor{}
 	t.parts = t.parts[:0]
 	for _, p := range parts {
 		if len(p) > 0 {
@@ -89,18 +118,31 @@ func (t *transfer) start(parts [][]byte) {
 	}
 }
 
-// gather describes what is left of header and parts to the kernel.
-func (t *transfer) gather() (iov []unix.Iovec, total int) {
+// size returns the bytes of all of it.
+func (t *transfer) size() int64 {
+	if t.total == 0 {
+		return bulkHeader
+	}
+	return bulkHeader + t.total + bulkTrailer
+}
+
+// gather describes to the kernel what is left of it, with at most room bytes of the
+// parts.
+func (t *transfer) gather(room int) (iov []unix.Iovec, total int) {
 	iov = t.iov[:0]
 	if t.moved < bulkHeader {
 		iov = append(iov, iovec(t.header[t.moved:]))
 		total = int(bulkHeader - t.moved)
 	}
-	offset := t.offset
-	for i := t.part; i < len(t.parts) && len(iov) < maxIovecs && total < maxTransfer; i++ {
-		b := t.parts[i][offset:]
-		offset = 0
-		b = b[:min(len(b), maxTransfer-total)]
+	at := t.at
+	for at.part < len(t.parts) && len(iov) < maxIovecs && room > 0 {
+		b := at.next(t.parts, room)
+		iov = append(iov, iovec(b))
+		total += len(b)
+		room -= len(b)
+	}
+	if at.part == len(t.parts) && t.total > 0 && len(iov) < maxIovecs {
+		b := t.trailer[max(0, t.moved-bulkHeader-t.total):]
 		iov = append(iov, iovec(b))
 		total += len(b)
 	}
@@ -108,24 +150,74 @@ func (t *transfer) gather() (iov []unix.Iovec, total int) {
 	return iov, total
 }
 
-// took moves on by n bytes and reports whether all is done.
-func (t *transfer) took(n int) bool {
-	if t.moved < bulkHeader {
-		h := min(int(bulkHeader-t.moved), n)
-		t.moved += int64(h)
-		n -= h
+// window returns how many bytes of parts a system call moves.
+func (t *transfer) window() int {
+	if t.stream.on {
+		return sumWindow
 	}
-	t.moved += int64(n)
-	for n > 0 {
-		left := len(t.parts[t.part]) - t.offset
-		if n < left {
-			t.offset += n
-			break
+	return maxTransfer
+}
+
+// part returns how many of the next n bytes belong to the header, and how many to the
+// parts.
+func (t *transfer) part(n int) (header, parts int) {
+	header = int(min(max(0, bulkHeader-t.moved), int64(n)))
+	return header, int(min(int64(n-header), max(0, bulkHeader+t.total-t.moved-int64(header))))
+}
+
+// head makes the header.
+func (t *outTransfer) head(tag uint64) {
+	t.summed, t.ahead = cursor{}, 0
+	binary.LittleEndian.PutUint32(t.header[0:], bulkMagic)
+	binary.LittleEndian.PutUint64(t.header[4:], tag)
+	binary.LittleEndian.PutUint64(t.header[12:], uint64(t.total))
+	t.stream.seal(t.header[:])
+}
+
+// next sums what is to be sent next and describes it to the kernel.
+func (t *outTransfer) next() (iov []unix.Iovec, total int) {
+	for window := t.window(); t.ahead < window && t.summed.part < len(t.parts); {
+		b := t.summed.next(t.parts, window-t.ahead)
+		t.ahead += len(b)
+		if sum := t.stream.add(b); t.summed.part == len(t.parts) {
+			binary.LittleEndian.PutUint32(t.trailer[:], sum)
 		}
-		n -= left
-		t.part, t.offset = t.part+1, 0
 	}
-	return t.moved == bulkHeader+t.total
+	return t.gather(t.ahead)
+}
+
+// took moves on by n bytes and reports whether all is done.
+func (t *outTransfer) took(n int) bool {
+	_, parts := t.part(n)
+	t.moved += int64(n)
+	t.ahead -= parts
+	for parts > 0 {
+		parts -= len(t.at.next(t.parts, parts))
+	}
+	return t.moved == t.size()
+}
+
+// took moves on by n bytes, checks them and reports whether all is done.
+func (t *inTransfer) took(n int, c *conn) (done bool, err error) {
+	_, parts := t.part(n)
+	t.moved += int64(n)
+	if !t.checked && t.moved >= bulkHeader {
+		if err := t.check(c); err != nil {
+			return false, err
+		}
+	}
+	for parts > 0 {
+		b := t.at.next(t.parts, parts)
+		t.stream.add(b)
+		parts -= len(b)
+	}
+	if t.moved < t.size() {
+		return false, nil
+	}
+	if sum := binary.LittleEndian.Uint32(t.trailer[:]); t.total > 0 && sum != t.stream.sum {
+		return false, c.corrupt(damaged(fmt.Sprintf("bulk transfer of %d bytes", t.total), t.stream.sum, sum))
+	}
+	return true, nil
 }
 
 // end lets go of the caller's memory.
@@ -149,10 +241,7 @@ func (c *conn) BeginSend(tag uint64, parts ...[]byte) error {
 		c.bulk.paced = false
 		c.bulk.sock.unpace()
 	}
-	binary.LittleEndian.PutUint32(t.header[0:], bulkMagic)
-	binary.LittleEndian.PutUint32(t.header[4:], 0)
-	binary.LittleEndian.PutUint64(t.header[8:], tag)
-	binary.LittleEndian.PutUint64(t.header[16:], uint64(t.total))
+	t.head(tag)
 	_, err := c.ProgressSend()
 	return err
 }
@@ -166,8 +255,9 @@ func (c *conn) ProgressSend() (done bool, err error) {
 		return false, err
 	}
 	for t.busy {
-		iov, total := t.gather()
+		iov, total := t.next()
 		n, err := b.sock.send(iov, total)
+		b.sent.Add(uint32(n))
 		switch {
 		case err == unix.EAGAIN:
 			b.want(unix.EPOLLOUT)
@@ -210,8 +300,9 @@ func (c *conn) ProgressRecv() (got int, done bool, err error) {
 		return 0, false, err
 	}
 	for t.busy {
-		iov, total := t.gather()
+		iov, total := t.gather(t.window())
 		n, err := b.sock.recv(iov, total)
+		b.received.Add(uint32(n))
 		switch {
 		case err == unix.EAGAIN:
 			b.want(unix.EPOLLIN)
@@ -223,12 +314,10 @@ func (c *conn) ProgressRecv() (got int, done bool, err error) {
 			t.end()
 			return 0, false, b.fail(c.state.PeerError(ipc.ErrPeerGone))
 		}
-		finished := t.took(n)
-		if !t.checked && t.moved >= bulkHeader {
-			if err := t.check(c); err != nil {
-				t.end()
-				return 0, false, b.fail(err)
-			}
+		finished, err := t.took(n, c)
+		if err != nil {
+			t.end()
+			return 0, false, b.fail(err)
 		}
 		if finished {
 			t.end()
@@ -244,13 +333,16 @@ func (c *conn) ProgressRecv() (got int, done bool, err error) {
 }
 
 // got is how many bytes of the parts are in place.
-func (t *inTransfer) got() int { return int(max(0, t.moved-bulkHeader)) }
+func (t *inTransfer) got() int { return int(min(max(0, t.moved-bulkHeader), t.total)) }
 
 // check compares the header with what was expected.
 func (t *inTransfer) check(c *conn) error {
-	magic, zero := binary.LittleEndian.Uint32(t.header[0:]), binary.LittleEndian.Uint32(t.header[4:])
-	tag, n := binary.LittleEndian.Uint64(t.header[8:]), binary.LittleEndian.Uint64(t.header[16:])
-	if magic != bulkMagic || zero != 0 || n > math.MaxInt64 {
+	if err := t.stream.opens(t.header[:], "header of a bulk transfer"); err != nil {
+		return c.corrupt(err)
+	}
+	magic := binary.LittleEndian.Uint32(t.header[0:])
+	tag, n := binary.LittleEndian.Uint64(t.header[4:]), binary.LittleEndian.Uint64(t.header[12:])
+	if magic != bulkMagic || n > math.MaxInt64 {
 		return c.corrupt(fmt.Errorf("bulk transfer begins with %#x, expected %#x", magic, uint32(bulkMagic)))
 	}
 	if tag != t.tag || int64(n) != t.total {

@@ -59,14 +59,15 @@ type conn struct {
 	heldCost int  // of it, in the peer's queue
 	recv     counters
 
-	bulk bulk
+	bulk  bulk
+	beats beats
 }
 
 // counters are those of one direction, written by the goroutine that works there.
 type counters struct{ messages, bytes, full ring.Counter }
 
 // newConn makes an end of a conn from its two connections, which it owns.
-func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
+func (t *Transport) newConn(messages, bulk *net.TCPConn, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	peer.Addr = messages.RemoteAddr().String()
 	first, err := detach(messages, 2)
 	if err != nil {
@@ -79,17 +80,19 @@ func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringByte
 		_ = unix.Close(first[1])
 		return nil, err
 	}
-	return t.newConnOn([3]int{first[0], first[1], second[0]}, peer, ringBytes, o, warnings)
+	return t.newConnOn([3]int{first[0], first[1], second[0]}, s, peer, ringBytes, o, warnings)
 }
 
 // newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of
 // messages, one of that of bulk transfers.
-func (t *Transport) newConnOn(fds [3]int, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
+func (t *Transport) newConnOn(fds [3]int, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
 		state: ipc.State{Peer: peer}, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
 	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
+	c.writer.stream, c.input.stream = s.messages.out, s.messages.in
+	c.bulk.send.stream, c.bulk.recv.stream = s.bulk.out, s.bulk.in
 	if c.data == nil {
 		// Two, for the goroutine that receives and the one that sends.
 		c.data, c.room = ipc.NewWaiter(), ipc.NewWaiter()
@@ -131,7 +134,7 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 	if c.poller, err = c.transport.acquire(); err != nil {
 		return fail(err)
 	}
-	if c.sockID, err = c.poller.add(&c.sock, c.writable); err != nil {
+	if c.sockID, err = c.poller.add(&c.sock, target{c.writable, c.beat}); err != nil {
 		c.transport.release()
 		return fail(err)
 	}

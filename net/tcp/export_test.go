@@ -1,6 +1,8 @@
 package tcp
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -41,4 +43,11 @@ func SendBuffers(c ipc.Conn) (messages, bulk, asked int, near bool, err error) {
 // Congestion is the congestion control of a conn's bulk socket.
 func Congestion(c ipc.Conn) (string, error) {
 	return unix.GetsockoptString(c.(*conn).bulk.sock.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+}
+
+// NewQuick is New with beats that come often.
+func NewQuick() *Transport {
+	t := New()
+	t.beatEvery = 50 * time.Millisecond
+	return t
 }

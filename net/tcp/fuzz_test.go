@@ -42,7 +42,7 @@ func FuzzWelcome(f *testing.F) {
 	var b bytes.Buffer
 	g := newGreeter(&b, nil)
 	_ = g.say(kindChallenge, make([]byte, nonceBytes))
-	_ = g.say(kindWelcome, make([]byte, proofBytes+tokenBytes+50))
+	_ = g.say(kindWelcome, make([]byte, proofBytes+tokenBytes+1+50))
 	f.Add(b.Bytes(), false)
 	f.Add(b.Bytes(), true)
 	b.Reset()
@@ -113,7 +113,7 @@ func fuzzConn(t *testing.T, transport *Transport, o *ipc.Options) (c *conn, mess
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, ipc.Peer{Name: "fuzz", Addr: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
+	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, streams{}, ipc.Peer{Name: "fuzz", Addr: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
 	if err != nil {
 		t.Fatal(err)
 	}

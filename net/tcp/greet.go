@@ -31,7 +31,7 @@ func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller 
 	if h.bulk {
 		return nil, caller, l.admitBulk(c, g, h)
 	}
-	made, err = l.admitConn(c, g, caller)
+	made, err = l.admitConn(c, g, caller, h.sums)
 	return made, caller, err
 }
 
@@ -101,12 +101,12 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 }
 
 // admitConn welcomes the peer, waits for its bulk socket and makes the conn.
-func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, error) {
+func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uint8) (*conn, error) {
 	if l.full() {
 		return nil, l.refuse(g, encoding.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
 	}
 	own := encoding.Welcome(l.options.Introduce(l.options.RingBytes))
-	w := welcome{wire: encoding.AppendWelcome(nil, &own)}
+	w := welcome{sums: max(sums, l.transport.sums), wire: encoding.AppendWelcome(nil, &own)}
 	rand.Read(w.token[:])
 	arrived, ok := l.expect(w.token)
 	if !ok {
@@ -124,7 +124,7 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, 
 		if bulk == nil {
 			return nil, net.ErrClosed
 		}
-		return l.transport.newConn(c, bulk, peer, l.options.RingBytes, &l.options, l.warnings)
+		return l.transport.newConn(c, bulk, w.streams(false), peer, l.options.RingBytes, &l.options, l.warnings)
 	case <-timeout.C:
 		return nil, fmt.Errorf("%s %q (pid %d): no bulk socket in %v", peer.Role, peer.Name, peer.PID, l.options.HandshakeTimeout)
 	}

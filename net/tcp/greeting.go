@@ -17,7 +17,9 @@ import (
 // version of what is on the wire below the messages. Both ends must have the same.
 //
 //	1  first
-const version = 1
+//	2  checksums: in frames, in the header of a transfer and behind its bytes; the hello
+//	   and the welcome of a conn say whether their end wants them
+const version = 2
 
 const (
 	greetingMagic  = "RSTC"
@@ -62,12 +64,19 @@ var errAlien = errors.New("no greeting of this protocol")
 // token names a conn to the dialer of its bulk socket.
 type token [tokenBytes]byte
 
+// sums says whether an end wants checksums. There are none if neither end does.
+const (
+	noSums   = 0
+	wantSums = 1
+)
+
 // hello is the first greeting.
 type hello struct {
 	nonce [nonceBytes]byte
 	bulk  bool
 	token token  // of bulk
-	wire  []byte // otherwise: Hello of package encoding
+	sums  uint8  // otherwise: noSums or wantSums,
+	wire  []byte // and Hello of package encoding
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -76,7 +85,7 @@ func (h *hello) append(dst []byte) []byte {
 	if h.bulk {
 		return append(append(dst, forBulk), h.token[:]...)
 	}
-	return append(append(dst, forMessages), h.wire...)
+	return append(append(dst, forMessages, h.sums), h.wire...)
 }
 
 // parseHello reads a first greeting. The version is checked before anything that may
@@ -95,8 +104,8 @@ func parseHello(src []byte) (h hello, err error) {
 	src = src[copy(h.nonce[:], src):]
 	purpose, src := src[0], src[1:]
 	switch {
-	case purpose == forMessages:
-		h.wire = src
+	case purpose == forMessages && len(src) > 0 && src[0] <= wantSums:
+		h.sums, h.wire = src[0], src[1:]
 	case purpose == forBulk && len(src) == tokenBytes:
 		h.bulk = true
 		copy(h.token[:], src)
@@ -109,8 +118,10 @@ func parseHello(src []byte) (h hello, err error) {
 // welcome is the last greeting.
 type welcome struct {
 	proof [proofBytes]byte
-	token token  // of a conn
-	wire  []byte // of a conn: Welcome of package encoding
+	// of a conn:
+	token token
+	sums  uint8  // noSums, or wantSums if one of the ends wants them
+	wire  []byte // Welcome of package encoding
 }
 
 func (w *welcome) append(dst []byte, bulk bool) []byte {
@@ -118,15 +129,19 @@ func (w *welcome) append(dst []byte, bulk bool) []byte {
 	if bulk {
 		return dst
 	}
-	return append(append(dst, w.token[:]...), w.wire...)
+	return append(append(append(dst, w.token[:]...), w.sums), w.wire...)
 }
 
 func parseWelcome(src []byte, bulk bool) (w welcome, err error) {
-	if bulk && len(src) != proofBytes || !bulk && len(src) < proofBytes+tokenBytes {
+	if bulk && len(src) != proofBytes || !bulk && len(src) < proofBytes+tokenBytes+1 {
 		return w, fmt.Errorf("%w: welcome of %d bytes", ipc.ErrCorrupt, len(src))
 	}
 	src = src[copy(w.proof[:], src):]
-	w.wire = src[copy(w.token[:], src):]
+	if bulk {
+		return w, nil
+	}
+	src = src[copy(w.token[:], src):]
+	w.sums, w.wire = src[0], src[1:]
 	return w, nil
 }
 

@@ -23,9 +23,11 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// listen opens a listener whose conns to peers without checksums have none, so that these
+// can send anything.
 func listen(t testing.TB, o *ipc.Options) *listener {
 	t.Helper()
-	l, err := New().Listen("127.0.0.1:0", o)
+	l, err := NewUnchecked().Listen("127.0.0.1:0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func TestStrangers(t *testing.T) {
 		{"an empty greeting", append([]byte(greetingMagic), 0, 0, 0, 0), "greeting of 0 bytes"},
 		{"another kind", greeting(kindProof, make([]byte, proofBytes)), "kind 3"},
 		{"no fields", greeting(kindHello, nil), "hello of 0 bytes"},
-		{"another version", greeting(kindHello, future), "version 77 of the transport, this is 1"},
+		{"another version", greeting(kindHello, future), "version 77 of the transport, this is 2"},
 		{"another purpose", greeting(kindHello, append(append(make([]byte, 0, 99), version, 0, 0, 0), make([]byte, nonceBytes+1)...)), "purpose 0"},
 		{"a short token", greeting(kindHello, (&hello{bulk: true}).append(nil)[:4+nonceBytes+1+tokenBytes-1]), "purpose 2 with 15 bytes"},
 		{"no Hello", greeting(kindHello, (&hello{wire: []byte("RSIDxxxxxxxx")}).append(nil)), "malformed"},
@@ -375,7 +377,7 @@ func newHalf(t testing.TB, ctx context.Context, l *listener) half {
 
 func frameBytes(length int, kind, released uint32, body int) []byte {
 	var h [frameHeader]byte
-	frame{uint32(length), kind, released}.put(&h)
+	frame{length: uint32(length), kind: kind, released: released}.put(&h, &stream{})
 	return append(h[:], make([]byte, body)...)
 }
 
@@ -444,7 +446,7 @@ func TestBadTransfer(t *testing.T) {
 	for what, b := range map[string][]byte{
 		"zeros":      make([]byte, bulkHeader),
 		"text":       []byte("a bulk transfer, I believe, it is"),
-		"a negative": binary.LittleEndian.AppendUint64(append(binary.LittleEndian.AppendUint32(nil, bulkMagic), make([]byte, 12)...), 1<<63),
+		"a negative": append(binary.LittleEndian.AppendUint64(append(binary.LittleEndian.AppendUint32(nil, bulkMagic), make([]byte, 8)...), 1<<63), make([]byte, 4)...),
 	} {
 		h := newHalf(t, ctx, l)
 		if _, err := h.bulk.Write(b); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,12 +18,19 @@ type poller struct {
 	raw   syscall.RawConn
 
 	mu      sync.Mutex
-	targets map[uint32]func() // by the number in the event
+	targets map[uint32]target // by the number in the event
 	next    uint32
+	closed  chan struct{}
+}
+
+// target is what a registered socket has called.
+type target struct {
+	fire func() // at an event, by run
+	beat func() // at every beat, by clock; nil for none
 }
 
 // newPoller starts a poller, which its close ends.
-func newPoller() (*poller, error) {
+func newPoller(beatEvery time.Duration) (*poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: epoll: %w", err)
@@ -32,12 +40,13 @@ func newPoller() (*poller, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("tcp: epoll: %w", err)
 	}
-	p := &poller{epoll: os.NewFile(uintptr(fd), "epoll"), targets: map[uint32]func(){}}
+	p := &poller{epoll: os.NewFile(uintptr(fd), "epoll"), targets: map[uint32]target{}, closed: make(chan struct{})}
 	if p.raw, err = p.epoll.SyscallConn(); err != nil {
 		p.epoll.Close()
 		return nil, fmt.Errorf("tcp: epoll: %w", err)
 	}
 	go p.run()
+	go p.clock(beatEvery)
 	return p, nil
 }
 
@@ -55,23 +64,48 @@ func (p *poller) run() {
 		}
 		for _, e := range events[:max(n, 0)] {
 			p.mu.Lock()
-			target := p.targets[uint32(e.Fd)]
+			fire := p.targets[uint32(e.Fd)].fire
 			p.mu.Unlock()
-			if target != nil { // else it was removed meanwhile
-				target()
+			if fire != nil { // else it was removed meanwhile
+				fire()
 			}
 		}
 	}
 }
 
-// add registers a socket, for nothing yet. fire is called, in the poller's goroutine,
-// once for each arm.
-func (p *poller) add(s *socket, fire func()) (id uint32, err error) {
+// clock calls the beats until the poller is closed.
+func (p *poller) clock(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var all []func()
+	for {
+		select {
+		case <-p.closed:
+			return
+		case <-tick.C:
+		}
+		all = all[:0]
+		p.mu.Lock()
+		for _, t := range p.targets {
+			if t.beat != nil {
+				all = append(all, t.beat)
+			}
+		}
+		p.mu.Unlock()
+		for _, beat := range all {
+			beat()
+		}
+		clear(all)
+	}
+}
+
+// add registers a socket, for nothing yet. t.fire is called once for each arm.
+func (p *poller) add(s *socket, t target) (id uint32, err error) {
 	p.mu.Lock()
-	for id = p.next; p.targets[id] != nil; id++ {
+	for id = p.next; p.targets[id].fire != nil; id++ {
 	}
 	p.next = id + 1
-	p.targets[id] = fire
+	p.targets[id] = t
 	p.mu.Unlock()
 	if err := p.control(unix.EPOLL_CTL_ADD, s, id, 0); err != nil {
 		p.remove(id)
@@ -108,4 +142,7 @@ func (p *poller) remove(id uint32) {
 	p.mu.Unlock()
 }
 
-func (p *poller) close() { p.epoll.Close() }
+func (p *poller) close() {
+	close(p.closed)
+	p.epoll.Close()
+}

@@ -17,6 +17,7 @@ type input struct {
 	body     []byte
 	filled   int    // bytes of it
 	released uint32 // what the peer said last
+	stream   stream // of the frames
 }
 
 // read takes all that netpoll has, in netpoll's goroutine; never two at a time.
@@ -36,6 +37,7 @@ func (c *conn) read() {
 		}
 		got = got || complete
 	}
+	c.beats.partial.Store(c.input.have > 0)
 	if got {
 		c.data.Wake()
 	}
@@ -47,6 +49,7 @@ func (in *input) step(c *conn) (complete bool, err error) {
 	if in.have < frameHeader {
 		n, err := c.netpoll.Read(in.header[in.have:])
 		in.have += n
+		c.beats.arrived.Add(uint64(n))
 		if in.have < frameHeader || err != nil {
 			return false, err
 		}
@@ -57,12 +60,16 @@ func (in *input) step(c *conn) (complete bool, err error) {
 	} else {
 		n, err := c.netpoll.Read(in.body[in.filled:])
 		in.filled += n
+		c.beats.arrived.Add(uint64(n))
 		if err != nil {
 			return false, err
 		}
 	}
 	if in.filled < len(in.body) {
 		return false, nil
+	}
+	if sum := in.stream.of(in.body); sum != in.frame.sum {
+		return false, damaged(fmt.Sprintf("message of %d bytes", len(in.body)), sum, in.frame.sum)
 	}
 	in.have, in.filled, in.body = 0, 0, nil
 	c.arrived.Commit(in.frame.kind)
@@ -71,7 +78,7 @@ func (in *input) step(c *conn) (complete bool, err error) {
 
 // begin takes a header: what the peer has released, and a place for the body.
 func (in *input) begin(c *conn) (err error) {
-	if in.frame, err = parseFrame(&in.header, c.limit); err != nil {
+	if in.frame, err = parseFrame(&in.header, c.limit, &in.stream); err != nil {
 		return err
 	}
 	n, ok := c.writer.answered(in.frame.released, in.released)
@@ -83,6 +90,9 @@ func (in *input) begin(c *conn) (err error) {
 		if err := c.freed(n); err != nil {
 			return err
 		}
+	}
+	if in.frame.kind == beat {
+		c.beats.promised.Store(in.frame.sum)
 	}
 	c.writer.serve(c, in.frame.kind == hungry, in.frame.kind <= ipc.MaxKind)
 	if in.frame.kind > ipc.MaxKind {

@@ -101,6 +101,8 @@ type writer struct {
 	unsaid   int          // bytes of those that the peer has not been told of
 	asked    bool         // the peer knows that we wait for room
 	starving bool         // the peer waits for room
+	pushed   uint64       // frames but for beats
+	stream   stream       // of the frames
 }
 
 // send sends one message.
@@ -173,10 +175,14 @@ func (w *writer) push(f frame, body []byte) {
 	if w.first == len(w.frames) {
 		w.frames, w.first = w.frames[:0], 0
 	}
+	if f.kind != beat {
+		f.sum = w.stream.of(body)
+		w.pushed++
+	}
 	f.released = w.released
 	w.unsaid = 0
 	w.frames = append(w.frames, outgoing{body: body, bare: f.kind > ipc.MaxKind})
-	f.put(&w.frames[len(w.frames)-1].header)
+	f.put(&w.frames[len(w.frames)-1].header, &w.stream)
 }
 
 // end sends the end of the stream behind what is queued.

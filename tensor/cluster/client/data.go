@@ -38,7 +38,7 @@ func (e *Engine) connect(ctx context.Context) error {
 			continue
 		}
 		c, err := route.Pair(ctx, route.PairOptions{Name: "client " + e.name, Role: ipc.RoleClient, Dials: true, Secret: l.token, Logger: e.log,
-			Waiter: e.waiter, Order: route.Apart(), Exchange: e.talk(uint32(r), l)})
+			Waiter: e.waiter, Order: e.far, Exchange: e.talk(uint32(r), l)})
 		switch {
 		case e.err != nil:
 			return e.err

@@ -21,7 +21,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport)}
 	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
 	for _, st := range o.Config.Stages() {
 		for i, r := range st.Workers {

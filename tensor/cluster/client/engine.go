@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -38,8 +39,9 @@ type Engine struct {
 	addr   string // of the dispatcher
 	name   string // of the client
 	log    *slog.Logger
-	arena  *shm.Arena // of the client, for uploads
-	table  *shm.Table // of the workers, for results
+	far    []ipc.Transport // to workers that share no memory with the client
+	arena  *shm.Arena      // of the client, for uploads
+	table  *shm.Table      // of the workers, for results
 	closed atomic.Bool
 	ctx    context.Context // done with Close, for waits that have no other
 	cancel context.CancelFunc

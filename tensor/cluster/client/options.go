@@ -28,7 +28,8 @@ type Options struct {
 	Addr string
 
 	// Transport reaches the dispatcher. Default: the first of route.Order that reaches
-	// the address, which is TCP for host:port, with Secret.
+	// the address, which is TCP for host:port, with Secret. One whose conns share no
+	// memory also reaches workers on other hosts.
 	Transport ipc.Transport
 
 	// Secret is shared with a dispatcher on another host.
@@ -80,6 +81,14 @@ func order(given ipc.Transport) []ipc.Transport {
 		return []ipc.Transport{given}
 	}
 	return route.Order()
+}
+
+// apart is what workers that share no memory with the client are dialed with.
+func apart(given ipc.Transport) []ipc.Transport {
+	if given != nil && !given.SharesMemory() {
+		return []ipc.Transport{given}
+	}
+	return route.Apart()
 }
 
 func (o *Options) withDefaults() (Options, error) {

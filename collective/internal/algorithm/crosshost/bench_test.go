@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/protocol"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 // BenchmarkAllReduce is between goroutines over loopback TCP.
@@ -14,7 +15,7 @@ func BenchmarkAllReduce(b *testing.B) {
 	for _, n := range []int{2, 4} {
 		for _, size := range []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20} {
 			b.Run(fmt.Sprintf("%dranks/%dB", n, size), func(b *testing.B) {
-				conns, waiters := tcpMesh(b, n)
+				conns, waiters := tcpMesh(b, n, tcp.New())
 				comms := world(b, conns, waiters, Options{})
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
