@@ -26,8 +26,9 @@ import "fmt"
 //
 // The parts belong to the transfer from Begin until it is done or has failed. Until then
 // the sender's must not be written, and the receiver's hold anything beyond the first got
-// bytes. Those are checked for damage when the transfer is done, not before. After an error or Close the caller may use them at once, because only the
-// methods here touch them.
+// bytes. Those are checked for damage when the transfer is done, not before. After an
+// error or Close the caller may use the parts at once, because only the methods here
+// touch them.
 //
 // One goroutine may send while another receives. Every error ends bulk in both directions
 // and is returned again by every later call; the conn's messages go on unless the conn

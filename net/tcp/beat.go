@@ -76,8 +76,7 @@ func (c *conn) beat() {
 	}
 }
 
-// beat sends a beat if one is due. What is queued would be before it, so it waits for
-// that to go.
+// beat sends a beat if one is due and no frame waits to be written.
 func (w *writer) beat(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

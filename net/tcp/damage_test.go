@@ -75,8 +75,8 @@ func damage(t *testing.T, fault nettest.Fault, seed uint64) {
 	}
 }
 
-// talk sends and receives rounds of one message and one transfer each. What end i sends
-// depends on the seed, so the other one knows it.
+// talk sends and receives rounds of one message and one transfer each. The seed gives the
+// bytes of end i, so the other one knows them.
 func (e end) talk(ctx context.Context, seed uint64, i int) error {
 	own, peers := rand.New(rand.NewPCG(seed, uint64(i))), rand.New(rand.NewPCG(seed, uint64(1-i)))
 	defer e.Close() // the peer need not wait

@@ -25,24 +25,27 @@
 //
 // A conn is two sockets. The first carries messages:
 //
-//	frame      | length uint32 | kind uint32 | released uint32 | sum uint32 | stream's sum uint32 | body |
+//	frame      | length uint32 | kind uint32 | released uint32 |
+//	           | sum uint32 | stream's sum uint32 | body |
 //
 // where released is how many messages its sender has released so far, modulo 2^32, and
 // the highest bit of kind says that there is no message at all, only that count. The
 // second, which the dialer opens with the token, carries bulk transfers:
 //
-//	transfer   | magic "RSTB" | tag uint64 | length uint64 | stream's sum uint32 | bytes | stream's sum uint32 |
+//	transfer   | magic "RSTB" | tag uint64 | length uint64 | stream's sum uint32 |
+//	           | bytes | stream's sum uint32 |
 //
 // without the last sum where there are no bytes.
 //
 // # Damage
 //
-// All sums are CRC32C. That of a frame is its body's. A stream's sum covers everything that
-// went before it in its direction of its socket, but for bodies and the sums themselves. It
-// begins with the token and the direction. So damage that TCP's own checksum misses, bytes
-// that a program in the middle loses, repeats or sends elsewhere are ErrDamaged, which ends
-// the conn on both sides before the message or the transfer is handed over. beat.go says
-// how bytes are missed behind which no others come.
+// All sums are CRC32C. That of a frame is its body's. A stream's sum covers everything
+// before it in its direction of its socket, but for bodies of frames and the sums
+// themselves. It begins with the token and the direction. So these are ErrDamaged, which
+// ends the conn on both sides before a message or a transfer is handed over: damage that
+// TCP's own checksum misses, and bytes that a program in the middle loses, repeats or
+// sends elsewhere. The comment in beat.go says how an end finds that the last bytes are
+// missing.
 //
 // # Flow control
 //
@@ -68,7 +71,7 @@
 // Everything that a peer sends is data: lengths are checked before anything is read or
 // allocated. A caller that has not proved to know the secret gets no memory, and its
 // connection ends after Options.HandshakeTimeout, or earlier if too many callers are in
-// the handshake. There is no encryption, and a checksum is no proof against a stranger who
-// can write to the network: there, put a tunnel (WireGuard, ssh, IPsec) under it. Without a secret a listener takes loopback addresses
-// only.
+// the handshake. There is no encryption, and a checksum is no proof against a stranger
+// that can write to the network: there, put a tunnel (WireGuard, ssh, IPsec) under it.
+// Without a secret a listener takes loopback addresses only.
 package tcp

@@ -72,8 +72,8 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// TestDamage: whatever a program between the ranks does to their bytes, each collective is
-// right or an error on every rank that names one.
+// TestDamage: whatever a program between the ranks does to their bytes, each collective
+// is right or an error on every rank that names one.
 func TestDamage(t *testing.T) {
 	for _, fault := range nettest.Faults {
 		for seed := range uint64(6) {
