@@ -154,7 +154,7 @@ func gatherBandwidth(r *run) {
 	}
 	var own, shared []side
 	for _, n := range []int{1, 2, 4} {
-		own = append(own, through(fmt.Sprint(peers, " peers of 4 MiB at 50 MB/s a rank, %d ranks"), n))
+		own = append(own, through(fmt.Sprint(peers, " peers of 1 MiB at 50 MB/s a rank, %d ranks"), n))
 		shared = append(shared, through("the same at 100 MB/s in all, %d ranks", 2*n, line))
 	}
 	r.measure(turns{rounds: r.rounds(3)}, append(own, shared...)...)

@@ -8,8 +8,6 @@ import (
 	"io"
 	"math"
 
-	"lukechampine.com/blake3"
-
 	"github.com/ringside-go/ringside/gather/outcome"
 )
 
@@ -65,7 +63,7 @@ type validator struct {
 	rep  *Report // on its own: it outlives the validator and its buffer
 	body tree
 	n    int64 // bytes taken
-	ids  *blake3.Hasher
+	ids  *hasher
 }
 
 // peek returns the next n bytes, which take later counts as read. With short, fewer are
@@ -128,7 +126,7 @@ func (v *validator) run() error {
 		return err
 	}
 	v.rep.Base = v.n
-	v.ids = blake3.New(len(Digest{}), nil)
+	v.ids = newHasher()
 	for i := range v.want.Manifest.Params {
 		h := &v.rep.Header.Params[i]
 		if err := v.param(h, &v.want.Manifest.Params[i]); err != nil {
@@ -136,7 +134,7 @@ func (v *validator) run() error {
 		}
 		h.Hist = nil // it was compared, and the norm made of it
 	}
-	v.ids.Sum(v.rep.Indices[:0])
+	v.ids.sum(v.rep.Indices[:0])
 	return v.digest(isSigned)
 }
 
