@@ -68,7 +68,7 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	begin := time.Now()
 	fail := func(err error) (*Record, *Payload) {
 		rec.Outcome, rec.Detail = outcome.Of(err), clean(strings.TrimPrefix(err.Error(), outcome.Of(err).String()+": "), maxDetail)
-		if rec.Elapsed = time.Since(begin).Seconds(); p != nil {
+		if rec.Elapsed = time.Since(begin).Seconds(); p != nil && p.File != nil {
 			p.File.Remove()
 		}
 		return rec, nil
@@ -86,19 +86,15 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	case !g.claims.claim(w.plan.Window, w.attempt, uid):
 		return fail(outcome.Errorf(outcome.Duplicate, "peer %d was fetched in window %d", uid, w.plan.Window))
 	}
-	file, err := g.spool.Create(fmt.Sprintf("%d-%d-%d.grd1", w.plan.Window, w.attempt, uid))
-	if err != nil {
-		return fail(err)
-	}
-	p = &Payload{File: file}
+	p = &Payload{}
 	want := codec.Expect{Manifest: g.o.Manifest, Window: w.plan.Window, UID: uid, NormLimit: w.plan.Policy.NormLimit, Key: g.o.Keys[uid]}
 	from, key := g.o.Source(w.plan.Window, uid)
 	got, err := w.fetcher.Fetch(ctx, from, key, func(body io.Reader) error {
-		if err := file.Reset(); err != nil {
+		if err := g.place(p, w, uid); err != nil {
 			return err
 		}
-		rep, err := codec.Validate(io.TeeReader(body, file), &want)
-		p.Report = rep
+		var err error
+		p.Report, err = codec.Validate(io.TeeReader(body, p.File), &want)
 		return err
 	})
 	rec.ETag, rec.Wire, rec.Attempts = clean(got.ETag, maxETag), got.Wire, got.Attempts
@@ -112,4 +108,15 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	rec.Size, rec.Step, rec.Digest = p.Report.Size, p.Report.Header.Step, p.Report.Digest
 	rec.Indices, rec.Meta, rec.Norms = p.Report.Indices, p.Report.Header.Meta, p.Report.Norms
 	return rec, p
+}
+
+// place gives a payload whose body begins an empty file: a new one, the first time. A
+// peer that has sent nothing has none.
+func (g *Gatherer) place(p *Payload, w *window, uid uint64) error {
+	if p.File != nil {
+		return p.File.Reset()
+	}
+	var err error
+	p.File, err = g.spool.Create(fmt.Sprintf("%d-%d-%d.grd1", w.plan.Window, w.attempt, uid))
+	return err
 }

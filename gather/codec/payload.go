@@ -87,7 +87,7 @@ type hasher struct {
 
 func newHasher() *hasher {
 	h := blake3.New(len(Digest{}), nil)
-	return &hasher{h, bufio.NewWriterSize(h, 64<<10)}
+	return &hasher{h, bufio.NewWriterSize(h, 32<<10)}
 }
 
 // sum appends the digest of what was written to b, and begins another.
