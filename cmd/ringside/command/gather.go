@@ -311,3 +311,13 @@ func uidList(flag, text string) ([]uint64, error) {
 	}
 	return out, nil
 }
+
+// given returns an error for a number that is not on the command line: 0 is a number, too.
+func given(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if !cmd.Flags().Changed(name) {
+			return usagef("--%s: expected the %s", name, cmd.Flags().Lookup(name).Usage)
+		}
+	}
+	return nil
+}

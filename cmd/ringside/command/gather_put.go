@@ -123,13 +123,16 @@ a file and added to the next update.`,
 
 func (f *putFlags) run(cmd *cobra.Command) error {
 	ways := 0
-	for _, given := range []bool{f.update != "", f.from != "" && f.to != "", f.torch != ""} {
-		if given {
+	for _, way := range []bool{f.update != "", f.from != "" && f.to != "", f.torch != ""} {
+		if way {
 			ways++
 		}
 	}
 	if ways != 1 || f.torch != "" && f.residual != "" {
 		return usagef("expected --update, or --from and --to, or --torch without --residual")
+	}
+	if err := given(cmd, "window", "uid"); err != nil {
+		return err
 	}
 	m, err := readManifest(f.manifest)
 	if err != nil {

@@ -29,6 +29,9 @@ func newGatherPlan() *cobra.Command {
 		Short: "write what is to be gathered in a window",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := given(cmd, "window"); err != nil {
+				return err
+			}
 			m, err := readManifest(manifest)
 			if err != nil {
 				return err

@@ -361,3 +361,20 @@ func TestGatherTorch(t *testing.T) {
 		}
 	}
 }
+
+// TestGatherNumbers: window and peer 0 exist, so neither is taken for granted.
+func TestGatherNumbers(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"plan", "--peers", "1-3"}, "--window: expected the number of the window"},
+		{[]string{"put", "--update", "u", "--uid", "1"}, "--window: expected the number of the window"},
+		{[]string{"put", "--update", "u", "--window", "1"}, "--uid: expected the number of this peer"},
+	} {
+		var usage *usageError
+		if _, _, err := execute(t, append([]string{"gather"}, c.args...)...); !errors.As(err, &usage) || err.Error() != c.want {
+			t.Errorf("gather %v: %v, expected an error of usage: %s", c.args, err, c.want)
+		}
+	}
+}
