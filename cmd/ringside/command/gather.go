@@ -312,7 +312,7 @@ func uidList(flag, text string) ([]uint64, error) {
 	return out, nil
 }
 
-// given returns an error for a number that is not on the command line: 0 is a number, too.
+// given returns an error for a number that is not on the command line: 0 is a number.
 func given(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if !cmd.Flags().Changed(name) {
