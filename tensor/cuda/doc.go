@@ -6,7 +6,7 @@
 // A program runs step by step. A step that has a kernel is launched into the space's
 // stream, and Run goes on without waiting. Every other step runs on the host by package
 // cpu: its operands are copied down, and its results up before a kernel or a reader needs
-// them. Both kinds are counted, see Counters. Kernels tells of a plan which steps are
+// them. Both kinds are counted, see Counters. Place tells of a plan which steps are
 // which.
 //
 // A step that can fail because of its operands' values runs on the host, so that Run

@@ -143,6 +143,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	for _, l := range *d.listeners.Load() {
 		_ = l.Close()
 	}
+	d.silence.rest()
 	d.warnings.Close()
 	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)
 	d.log.Info("stopping", "cause", cause, "clients", d.stats.clients.Load(), "workers", d.stats.workers.Load())

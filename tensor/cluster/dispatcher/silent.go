@@ -25,6 +25,9 @@ type opening struct {
 type silence struct {
 	d        *Dispatcher
 	openings []opening // that workers were asked for, oldest first
+
+	timer *time.Timer // wakes the dispatcher at due, where it runs
+	due   time.Time   // when the oldest opening is late
 }
 
 // ask notes that the workers of a session are asked to open it.
@@ -35,7 +38,6 @@ func (x *silence) ask(s *session) {
 		x.openings = append(x.openings, opening{s, s.id, w, until})
 	}
 	s.unheard = slices.Clone(s.workers)
-	time.AfterFunc(d.o.AnswerWait, d.o.Waiter.Wake)
 }
 
 // hear notes that a worker has said something about a session.
@@ -43,8 +45,10 @@ func (s *session) hear(w *peer) {
 	s.unheard = slices.DeleteFunc(s.unheard, func(x *peer) bool { return x == w })
 }
 
-// passOver finds the workers that have not answered in time.
+// passOver finds the workers that have not answered in time, and has the dispatcher woken
+// when the next may be late.
 func (x *silence) passOver(now time.Time) (worked bool) {
+	defer x.wake(now)
 	for d := x.d; len(x.openings) > 0; {
 		o := x.openings[0]
 		s := o.session
@@ -72,6 +76,27 @@ func (x *silence) passOver(now time.Time) (worked bool) {
 		x.move(s)
 	}
 	return worked
+}
+
+// wake has the dispatcher woken when the oldest opening is late. Without one the timer
+// rests, as it holds the memory that the dispatcher sleeps on.
+func (x *silence) wake(now time.Time) {
+	switch {
+	case len(x.openings) == 0:
+		x.rest()
+	case x.openings[0].until != x.due:
+		x.rest()
+		x.due = x.openings[0].until
+		x.timer = time.AfterFunc(x.due.Sub(now), x.d.o.Waiter.Wake)
+	}
+}
+
+// rest stops the timer.
+func (x *silence) rest() {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.timer, x.due = nil, time.Time{}
 }
 
 // move places a session again that has not begun. It gets another number, so that no

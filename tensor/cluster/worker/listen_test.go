@@ -23,12 +23,25 @@ func (f *fixture) endless(id uint64) {
 	f.batch(&wire.Run{Session: id, Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Flags: wire.RunSync})
 }
 
+// busy takes the next Device, and returns whether a program keeps others waiting.
+func (f *fixture) busy() bool {
+	f.Helper()
+	var dev wire.Device
+	if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil {
+		f.Fatal(err)
+	}
+	return dev.Busy
+}
+
 // TestListensWhileAProgramRuns opens a session while the program of another runs, which
 // takes hours, and closes that one: its program is stopped, and the other session's runs.
 func TestListensWhileAProgramRuns(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
+	if !f.busy() { // a session that is closed before its program begins has no answer
+		t.Error("a Device that is not busy while a program runs for hours")
+	}
 	for id := uint64(2); id < 5; id++ {
 		f.open(id, 0)
 	}
@@ -88,19 +101,12 @@ func TestBusy(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
-	busy := func() bool {
-		var dev wire.Device
-		if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil {
-			t.Fatal(err)
-		}
-		return dev.Busy
-	}
-	if !busy() {
+	if !f.busy() {
 		t.Error("a Device that is not busy while a program runs for hours")
 	}
 	f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: 1}))
 	f.recv(wire.KindDone)
-	if busy() {
+	if f.busy() {
 		t.Error("a Device that is busy after the program was stopped")
 	}
 }

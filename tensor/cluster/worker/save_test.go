@@ -119,6 +119,11 @@ func TestSaveGivenUp(t *testing.T) {
 	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 3}))
 	f.until(wire.KindSessionOpened, wire.KindSaved, 3)
+	// It may be opened while the worker waits for the device, which can't end session 1
+	// then. The worker's next message is handled after that.
+	f.run[3] = &wire.History{}
+	f.batch(&wire.Run{Session: 3, Seq: 1, Base: 10, Uploads: []wire.Upload{floats(1, 5)}, Flags: wire.RunSync})
+	f.until(wire.KindDone, wire.KindSaved, 3)
 	if n := f.w.Stats().Sessions; n != 2 {
 		t.Errorf("%d sessions, expected the two that are open", n)
 	}
