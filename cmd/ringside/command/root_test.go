@@ -63,7 +63,7 @@ func TestExitStatus(t *testing.T) {
 		// of gather 2 is a skipped window
 		{[]string{"gather", "dance"}, 1, "see ringside gather --help\n"},
 		{[]string{"gather", "run", "--loud"}, 1, "--loud"},
-		{[]string{"gather", "plan", "--peers", "x"}, 1, "manifest.json"},
+		{[]string{"gather", "plan", "--window", "1", "--peers", "x"}, 1, "manifest.json"},
 	} {
 		root := NewRootCommand()
 		var out, errOut bytes.Buffer

@@ -33,15 +33,22 @@ func (f *fixture) busy() bool {
 	return dev.Busy
 }
 
+// running waits until the worker says that a program keeps others waiting. Messages that
+// come before a program begins are handled before it.
+func (f *fixture) running() {
+	f.Helper()
+	if !f.busy() {
+		f.Error("a Device that is not busy while a program runs for hours")
+	}
+}
+
 // TestListensWhileAProgramRuns opens a session while the program of another runs, which
 // takes hours, and closes that one: its program is stopped, and the other session's runs.
 func TestListensWhileAProgramRuns(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
-	if !f.busy() { // a session that is closed before its program begins has no answer
-		t.Error("a Device that is not busy while a program runs for hours")
-	}
+	f.running()
 	for id := uint64(2); id < 5; id++ {
 		f.open(id, 0)
 	}
@@ -58,6 +65,7 @@ func TestListensAfterAMessageOfTheSession(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
+	f.running()
 	f.send(wire.KindLink, wire.Append(nil, &wire.Link{Session: 1}))
 	f.open(2, 0)
 	f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: 1}))
@@ -101,9 +109,7 @@ func TestBusy(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
-	if !f.busy() {
-		t.Error("a Device that is not busy while a program runs for hours")
-	}
+	f.running()
 	f.send(wire.KindStop, wire.Append(nil, &wire.Stop{Session: 1, Seq: 1}))
 	f.recv(wire.KindDone)
 	if f.busy() {
@@ -116,6 +122,7 @@ func TestEndsWhileAProgramRuns(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
 	f.endless(1)
+	f.running()
 	f.open(2, 0) // answered while the program runs
 	f.stop(errors.New("the test ends the worker"))
 	if err := <-f.end; err != nil {

@@ -62,12 +62,20 @@ API Result cuCtxGetDevice(int *d) {
 	return OK;
 }
 
+// context_end returns the code by which the current context was lost, or OK. A process
+// that was told of the end may take its memory back, so no work is on its way then.
+Result context_end(void) {
+	int lost = current->lost;
+	if (lost) drain_all();
+	return lost;
+}
+
 API Result cuCtxSynchronize(void) {
 	ENTER_CONTEXT;
 	Result r = capture_refuses(ALL);
 	if (r) return r;
 	drain_all();
-	return current->lost;
+	return context_end();
 }
 
 API Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {

@@ -14,7 +14,7 @@ static Result copy(Stream *s, char *dst, const char *src, uint64_t n) {
 	if (n == 0) return OK;
 	if (!dst || !src) return INVALID_VALUE;
 	Result r = submit(s, &(Op){.run = run_copy, .dst = dst, .src = src, .n = n});
-	return r || s ? r : current->lost;
+	return r || s ? r : context_end();
 }
 
 API Result cuMemcpyHtoD_v2(Ptr dst, const char *src, size_t n) {
@@ -116,7 +116,7 @@ static Result copy2D(Stream *s, const Copy2D *c) {
 	r = submit(s, &(Op){.run = run_rows, .dst = dst, .src = src, .n = c->width, .rows = c->height,
 		.dst_pitch = c->dst.pitch, .src_pitch = c->src.pitch});
 	if (r == OK && waits) drain(s);
-	return r || s ? r : current->lost;
+	return r || s ? r : context_end();
 }
 
 API Result cuMemcpy2D_v2(const Copy2D *c) {

@@ -132,7 +132,7 @@ API Result cuEventSynchronize(Event *e) {
 	Result r = capture_refuses_event(e);
 	if (r) return r;
 	event_wait(e, event_sequence(e));
-	return current->lost;
+	return context_end();
 }
 
 API Result cuEventElapsedTime(float *ms, Event *start, Event *end) {

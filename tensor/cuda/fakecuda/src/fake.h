@@ -63,7 +63,7 @@ Result enter(const char *name);
 	do {                                 \
 		ENTER;                           \
 		if (!current) return INVALID_CONTEXT; \
-		if (current->lost) return current->lost; \
+		if (current->lost) return context_end(); \
 	} while (0)
 // graph.c: ENTER_UNSAFE also refuses calls that captures forbid.
 Result capture_refuses_unsafe(void);
@@ -91,6 +91,7 @@ typedef struct Context {
 } Context;
 extern __thread Context *current;
 bool valid_context(const Context *c);
+Result context_end(void);
 Context *primary(int device);
 
 // space.c: ranges of device addresses, and where the host finds their bytes.

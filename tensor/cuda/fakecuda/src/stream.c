@@ -140,7 +140,7 @@ API Result cuStreamSynchronize(Stream *s) {
 	if (r) return r;
 	if (s) drain(s);
 	else drain_all();
-	return current->lost;
+	return context_end();
 }
 
 static bool idle(Stream *s) {
@@ -158,7 +158,7 @@ API Result cuStreamQuery(Stream *s) {
 	for (Stream *x = s ? s : all(); x; x = s ? NULL : x->next) {
 		if (!idle(x)) return NOT_READY;
 	}
-	return current->lost;
+	return context_end();
 }
 
 static void run_wait_event(Op *op) { event_wait(op->object, op->sequence); }
