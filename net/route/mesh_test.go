@@ -247,7 +247,7 @@ func TestMeshAbsent(t *testing.T) {
 		{fmt.Errorf("no device: %w", errors.ErrUnsupported), "level=INFO"},
 		{errors.New("the device is lost"), "level=WARN"},
 	} {
-		var logs [2]strings.Builder
+		var logs [2]lockedLog
 		_, errs := mesh(t, testContext(t, 30*time.Second), 2, func(r int, o *route.MeshOptions) {
 			o.Logger = slog.New(slog.NewTextHandler(&logs[r], nil))
 			o.Order = []ipc.Transport{absent{third{tcp.New()}, c.err}, tcp.New()}
@@ -261,6 +261,24 @@ func TestMeshAbsent(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lockedLog is a log that is read while it may be written.
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // deaf is TCP that cannot dial, as behind a firewall.

@@ -118,7 +118,7 @@ func (e *Engine) Close() error {
 	for i := range e.workers {
 		e.workers[i].data.forget()
 	}
-	e.watched.watch(context.Background(), nil)
+	e.watched.watch(context.Background(), e.seq, nil)
 	e.waiter.Close()
 	return errors.Join(e.table.Close(), e.arena.Close())
 }

@@ -41,7 +41,7 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		return nil, e.err
 	}
 	if ctx.Done() != e.watched.done {
-		e.watched.watch(ctx, e.interrupt)
+		e.watched.watch(ctx, e.seq, e.interrupt)
 	}
 	e.stats.batches.Add(1)
 	e.frees = append(e.frees, b.Frees...)
@@ -65,26 +65,28 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 // watched is a context whose end stops the programs that run then.
 type watched struct {
 	done   <-chan struct{}
+	after  uint64      // the last Run of an earlier context
 	ignore func() bool // ends the watch
 }
 
 // watch watches ctx, instead of the context before it.
-func (w *watched) watch(ctx context.Context, interrupt func()) {
+func (w *watched) watch(ctx context.Context, after uint64, interrupt func()) {
 	if w.ignore != nil {
 		w.ignore()
 	}
-	*w = watched{done: ctx.Done()}
+	*w = watched{done: ctx.Done(), after: after}
 	if w.done != nil {
 		w.ignore = context.AfterFunc(ctx, interrupt)
 	}
 }
 
 // interrupt has the workers stop the programs of all Runs that were sent. Their failures
-// are not told: the context's end was, or will be.
+// are not told: the context's end was, or will be. While a Run of an earlier context has
+// not ended, which would be stopped with them, none is.
 func (e *Engine) interrupt() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err != nil || e.closed.Load() || e.acked == e.seq {
+	if e.err != nil || e.closed.Load() || e.acked == e.seq || e.acked < e.watched.after {
 		return
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, stopTimeout)
