@@ -231,8 +231,8 @@ func TestCancel(t *testing.T) {
 		for _, r := range []int{0, 2} {
 			err := errs[r]
 			if err == nil && !early {
-				// Rank 1 had shown its part before it left, so the call was complete for this
-				// rank. Its next one is not.
+				// Rank 1 had shown its part before it left, so the call was complete for
+				// this rank. Its next one is not.
 				err = cs[r].do(ctx, protocol.Call{Seq: 2, Kind: protocol.Barrier})
 			}
 			var pe *protocol.PeerError
