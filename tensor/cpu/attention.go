@@ -137,9 +137,6 @@ func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
 	}
 }
 
-// scratch returns one of two blocks of scores.
-func (a *attention) scratch(r *run, which, n int) []float32 { return scratchRow[float32](r, which, n) }
-
 // attentionGrad goes over the same blocks and computes P again. One thread does all heads
 // that share keys and values, in their order, last rows first: the first block sees all
 // keys and stores, those that follow add.

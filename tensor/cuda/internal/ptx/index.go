@@ -32,9 +32,6 @@ func newAccess(o compile.Operand, shape, strides []int) *access {
 	return a
 }
 
-// dense reports whether the elements lie one after another.
-func (a *access) dense() bool { return len(a.dims) == 1 && a.strides[0] == 1 }
-
 // single reports whether all elements are one.
 func (a *access) single() bool {
 	return !slices.ContainsFunc(a.strides, func(s int) bool { return s != 0 })
