@@ -298,7 +298,10 @@ func TestReminder(t *testing.T) {
 	defer func() { closeAll(stores) }()
 	ctx, cancel := context.WithCancel(limited(t))
 	gathered := make(chan error, 3)
-	gather := func(r int) { go func() { _, err := stores[r].AllGather(ctx, nil); gathered <- err }() }
+	gather := func(r int) {
+		s := stores[r]
+		go func() { _, err := s.AllGather(ctx, nil); gathered <- err }()
+	}
 	gather(0)
 	gather(1)
 	hear := func(want string) {

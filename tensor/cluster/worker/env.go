@@ -19,6 +19,7 @@ type env struct {
 	waiter   *local.Waiter  // the goroutine sleeps on it, for all connections
 	out      outbox         // to the dispatcher
 	table    *shm.Table     // the clients' segments, by session
+	owners   owners         // of the handles that table releases
 	closing  sync.WaitGroup // goroutines of groups and inlets that end
 	binds    bool           // sessions may bind the goroutine to a core
 	binding  binding

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -22,6 +23,7 @@ type uploads struct {
 	memory clientMemory
 	arena  *shm.Arena
 
+	mu       sync.Mutex
 	returned []wire.Handle // not yet reported to the client
 	bytes    int           // of these
 }
@@ -69,24 +71,64 @@ func (x *uploads) open(u *wire.Upload, n int) (b *shm.Block, err error) {
 	return b, nil
 }
 
-// giveBack notes that the worker needs the memory of an upload no longer.
+// giveBack notes that the worker needs the memory of an upload no longer. Any goroutine
+// may call it.
 func (x *uploads) giveBack(h wire.Handle) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.returned = append(x.returned, h)
 	x.bytes += int(h.Len)
 }
 
 // full reports whether so much is collected that the client is told without being asked.
 func (x *uploads) full() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return len(x.returned) >= maxReturned || x.bytes >= maxReturnedBytes
 }
 
 // take moves collected handles to an answer, as many as fit.
 func (x *uploads) take(done *wire.Done) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	n := min(len(x.returned), wire.MaxReturns/2)
 	done.Returned = append(done.Returned, x.returned[:n]...)
 	x.returned = x.returned[:copy(x.returned, x.returned[n:])]
 	x.bytes = 0
 	for _, h := range x.returned {
 		x.bytes += int(h.Len)
+	}
+}
+
+// owners finds the uploads of the session to which a handle belongs. Any goroutine may
+// call its methods: a device frees values while the worker waits for it, and meanwhile
+// another goroutine opens and closes sessions.
+type owners struct {
+	mu      sync.Mutex
+	uploads map[uint64]*uploads // by session
+}
+
+// set says which uploads a session has; nil: it has ended.
+func (o *owners) set(session uint64, x *uploads) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case x == nil:
+		delete(o.uploads, session)
+	case o.uploads == nil:
+		o.uploads = map[uint64]*uploads{}
+		fallthrough
+	default:
+		o.uploads[session] = x
+	}
+}
+
+// giveBack notes that the worker needs the memory behind a session's handle no longer.
+func (o *owners) giveBack(session uint64, h wire.Handle) {
+	o.mu.Lock()
+	x := o.uploads[session]
+	o.mu.Unlock()
+	if x != nil {
+		x.giveBack(h)
 	}
 }

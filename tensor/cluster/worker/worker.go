@@ -44,11 +44,7 @@ func New(o *Options) (*Worker, error) {
 		scheduler: scheduler{sessions: map[uint64]session{}}}
 	w.polls = w.poll
 	w.table = shm.NewTable(&shm.TableOptions{Sealed: !opt.AllowUnsealed, MaxBytes: opt.MaxMapped, MaxSegments: maxSegments,
-		OnRelease: func(owner uint64, h shm.Handle) {
-			if s := w.sessions[owner]; s != nil {
-				s.core().uploads.giveBack(h)
-			}
-		}})
+		OnRelease: w.owners.giveBack})
 	return w, nil
 }
 
@@ -267,6 +263,7 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
 	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Worker: w.name}
 	b := newBase(&w.env, &open, w.memoryOf(&open, reply), quota)
+	w.owners.set(b.id, &b.uploads)
 	if open.Workers > 1 {
 		return w.openShared(ctx, b, &open, reply)
 	}
@@ -364,6 +361,7 @@ func (w *Worker) trim() {
 func (w *Worker) endSession(s session) {
 	c := s.core()
 	delete(w.sessions, c.id)
+	w.owners.set(c.id, nil)
 	w.stats.sessions.Add(-1)
 	for _, p := range c.programs.byHash {
 		w.monitor.forgotten(p.parsed, p.runs)
