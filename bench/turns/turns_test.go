@@ -13,12 +13,12 @@ func TestTable(t *testing.T) {
 		var sides [2][]bench.Measurement
 		for i, v := range turn {
 			sides[i] = []bench.Measurement{
-				{Bench: "step", Case: "time", Unit: "ms", Median: v},
-				{Bench: "step", Case: "rate", Unit: "1/s", Median: 1 / v},
-				{Bench: "step", Case: "count", Unit: "faults", Median: v},
+				{Bench: "step", Case: "time", Unit: "ms", Median: v, Min: v - 2, Max: v + 1},
+				{Bench: "step", Case: "rate", Unit: "1/s", Median: 1 / v, Min: 1 / (v + 1), Max: 1 / (v - 2)},
+				{Bench: "step", Case: "count", Unit: "faults", Median: v, Min: v, Max: v},
 			}
 		}
-		sides[1] = append(sides[1], bench.Measurement{Bench: "step", Case: "new", Unit: "ms", Median: 1})
+		sides[1] = append(sides[1], bench.Measurement{Bench: "step", Case: "new", Unit: "ms", Median: 1, Min: 1, Max: 1})
 		table.Add(sides[0], sides[1])
 	}
 	var b strings.Builder
@@ -26,12 +26,12 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `| case | unit | before | now | ratio | of single turns |
-|---|---|---|---|---|---|
-| step: time | ms | 10 | 11 | missed, 1.100 | 1.00 to 1.10 |
-| step: rate | 1/s | 0.1 | 0.09091 | missed, 1.100 | 1.00 to 1.10 |
+	const want = `| case | unit | before | now | ratio | of single turns | of the best rounds |
+|---|---|---|---|---|---|---|
+| step: time | ms | 10 | 11 | missed, 1.100 | 1.00 to 1.10 | 1.000 |
+| step: rate | 1/s | 0.1 | 0.09091 | missed, 1.100 | 1.00 to 1.10 | 1.000 |
 
-0 of 2 cases are within 1.03.
+Of 2 cases 0 are within 1.03 by medians, 2 by their best rounds.
 `
 	if missed != 2 || b.String() != want {
 		t.Errorf("%d missed:\n%s\nexpected 2 and:\n%s", missed, b.String(), want)
