@@ -81,7 +81,7 @@ func (r *row) medians(unit string) (ratio, least, most float64) {
 	return slower(unit, median(r.before.medians), median(r.now.medians)), slices.Min(turns), slices.Max(turns)
 }
 
-// best returns the factor of the best rounds of all turns. What else a machine does only
+// best returns the factor of the best rounds of all turns. Other work of a machine only
 // ever adds to a time, so of short rounds this factor varies less than that of medians.
 func (r *row) best(unit string) float64 {
 	pick := slices.Min[[]float64]
