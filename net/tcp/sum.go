@@ -10,7 +10,7 @@ import (
 
 // sumWindow is how many bytes are summed at a time right before they are sent or right
 // after they were received, so that the copy of the kernel and the sum share the cache.
-const sumWindow = 128 << 10
+const sumWindow = 512 << 10
 
 // Directions of a stream, which its sum begins with, and for bulk 2 more.
 const (
