@@ -45,8 +45,10 @@ func newBench() *cobra.Command {
 	var asJSON bool
 	var f benchFlags
 	var list strings.Builder
+	var names []string
 	for _, s := range bench.Scenarios() {
 		fmt.Fprintf(&list, "  %-12s %s\n", s.Name, s.Doc)
+		names = append(names, cobra.CompletionWithDesc(s.Name, s.Doc))
 	}
 	c := &cobra.Command{
 		Use:   "bench [scenario...]",
@@ -56,6 +58,7 @@ func newBench() *cobra.Command {
 Scenarios:
 ` + list.String() + `
 It ends with figures that have a limit, and whether they hold. The exit status is 0 if everything could be measured.`,
+		ValidArgsFunction: cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log := logger(cmd)
 			if err := f.check(cmd.Flags(), args); err != nil {

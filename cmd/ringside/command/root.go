@@ -59,15 +59,23 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 			if err := fromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			return logsFrom(cmd)
+			if err := logsFrom(cmd); err != nil {
+				return err
+			}
+			for _, w := range unknownVariables(cmd.Root(), os.Environ()) {
+				logger(cmd).Warn(w)
+			}
+			return nil
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
 	root.SetVersionTemplate("ringside {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s; see %s --help", flagError(err), cmd.CommandPath())
+		return usagef("%s%s; see %s --help", flagError(err), flagHint(cmd, err), cmd.CommandPath())
 	})
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newGPUPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newRun(), newPlan(), newGather(), newVersion())
+	root.SetHelpCommand(help())
+	completions(root)
 	return root
 }
 
@@ -194,6 +202,13 @@ func expected(f *pflag.Flag, err error) string {
 	return err.Error()
 }
 
+const envPrefix = "RINGSIDE_"
+
+// variable returns the name of a flag's environment variable.
+func variable(f *pflag.Flag) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
 // fromEnv sets the flags that weren't given from RINGSIDE_ variables.
 func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
@@ -201,7 +216,7 @@ func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 		if f.Changed || f.Hidden || f.Name == "help" {
 			return
 		}
-		name := "RINGSIDE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variable(f)
 		if v, ok := lookup(name); ok {
 			if e := flags.Set(f.Name, v); e != nil && err == nil {
 				err = usagef("%s=%q: %s", name, v, expected(f, e))

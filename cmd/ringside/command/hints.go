@@ -1,0 +1,199 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+// otherNames are names that other programs (torchrun, mpirun, training scripts) give to
+// flags of ours.
+var otherNames = map[string][]string{
+	"steps":      {"epochs", "num-epochs", "max-steps", "iters", "iterations", "num-train-epochs"},
+	"batch":      {"batch-size", "bs", "per-device-train-batch-size", "micro-batch-size"},
+	"accumulate": {"gradient-accumulation-steps", "grad-accum"},
+	"lr":         {"learning-rate"},
+	"loss-every": {"log-interval", "logging-steps", "log-every"},
+	"every":      {"save-every", "save-steps", "save-interval"},
+	"sample":     {"max-new-tokens", "generate"},
+	"load":       {"weights", "pretrained", "model-name-or-path"},
+	"save":       {"output", "output-dir", "out"},
+	"checkpoint": {"checkpoint-dir", "save-dir", "ckpt"},
+	"data":       {"dataset", "data-dir", "train-file"},
+	"workers":    {"nproc", "gpus", "devices", "world-size", "num-processes"},
+	"threads":    {"num-threads", "omp-num-threads"},
+	"ranks":      {"np", "nproc-per-node", "nproc", "num-processes", "world-size", "nranks"},
+	"hosts":      {"host", "hostfile", "nnodes", "nodes", "machinefile"},
+	"env":        {"x", "genv"},
+	"restarts":   {"max-restarts"},
+	"connect":    {"address", "addr", "server"},
+	"log-level":  {"verbose", "debug", "quiet"},
+	"listen":     {"socket", "bind"},
+}
+
+// like returns the flags whose names an unknown one may mean.
+func like(flags *pflag.FlagSet, unknown string) []*pflag.Flag {
+	unknown = strings.ReplaceAll(unknown, "_", "-")
+	// Cobra's rules for the names of commands serve for flags: a letter or two that
+	// differ, or a name that is listed.
+	names := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(unknown)/3))}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	var found []*pflag.Flag
+	for _, name := range names.SuggestionsFor(unknown) {
+		found = append(found, flags.Lookup(name))
+	}
+	return found
+}
+
+// didYouMean returns ", did you mean a or b?", "" for no names.
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", strings.Join(names, " or "))
+}
+
+// flagHint returns the hint for an error of parsing flags.
+func flagHint(cmd *cobra.Command, err error) string {
+	var none *pflag.NotExistError
+	var bad *pflag.InvalidValueError
+	var names []string
+	switch {
+	case errors.As(err, &none):
+		for _, f := range like(cmd.Flags(), none.GetSpecifiedName()) {
+			names = append(names, "--"+f.Name)
+		}
+	// Of mpirun's -np, pflag takes p for the value of -n.
+	case errors.As(err, &bad) && bad.GetFlag().Shorthand == "n" && bad.GetValue() == "p":
+		names = []string{"-n"}
+	}
+	return didYouMean(names)
+}
+
+// help is `ringside help`, which fails for a command that does not exist.
+func help() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "help for a command",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			of, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, c := range of.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) > 0 && of.HasSubCommands():
+				return noArgs(of, rest)
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// noFlags are the variables with our prefix that tell ranks where they are
+// (collective/rendezvous).
+var noFlags = []string{"RINGSIDE_SECRET", "RINGSIDE_RENDEZVOUS", "RINGSIDE_EPOCH", "RINGSIDE_VERDICT", "RINGSIDE_SERVICE"}
+
+// allFlags returns the flags of all commands; of those of one name only one.
+func allFlags(root *cobra.Command) *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	add := func(f *pflag.Flag) {
+		if all.Lookup(f.Name) == nil {
+			long := *f
+			long.Shorthand = "" // which is another flag's in another command
+			all.AddFlag(&long)
+		}
+	}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	return all
+}
+
+// unknownVariables returns a warning for each RINGSIDE_ variable that no flag of any
+// command and no part of the library reads.
+func unknownVariables(root *cobra.Command, environ []string) []string {
+	flags := allFlags(root)
+	known := slices.Clone(noFlags)
+	flags.VisitAll(func(f *pflag.Flag) { known = append(known, variable(f)) })
+	var warnings []string
+	for _, v := range slices.Sorted(slices.Values(environ)) {
+		name, _, _ := strings.Cut(v, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || slices.Contains(known, name) || strings.HasPrefix(rest, "TEST_") {
+			continue
+		}
+		var meant []string
+		for _, f := range like(flags, strings.ToLower(rest)) {
+			meant = append(meant, variable(f))
+		}
+		warnings = append(warnings, fmt.Sprintf("%s is no flag's variable%s", name, didYouMean(meant)))
+	}
+	return warnings
+}
+
+// complete has the shell complete a flag's values.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	f := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err) // there is no such flag, or it has completions
+	}
+}
+
+// completions gives the flags of all commands the values that they may have.
+func completions(root *cobra.Command) {
+	var models []string
+	for _, m := range train.Models() {
+		models = append(models, cobra.CompletionWithDesc(m.Name, m.Doc))
+	}
+	values := map[string]map[string][]string{
+		"ringside":             {"log-level": {"debug", "info", "warn", "error"}},
+		"ringside train":       {"model": models},
+		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
+		"ringside plan dump":   {"device": {"cpu", "cuda"}},
+		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
+		"ringside gather init": {"index": {"rice", "pack12", "u16", "bitmap"}, "value": {"u2", "u4", "u8", "sign", "bf16", "f32"}},
+	}
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		c := root
+		if names := strings.Fields(path)[1:]; len(names) > 0 {
+			found, _, err := root.Find(names)
+			if err != nil {
+				panic(err)
+			}
+			c = found
+		}
+		for _, flag := range slices.Sorted(maps.Keys(values[path])) {
+			complete(c, flag, values[path][flag]...)
+		}
+	}
+}
