@@ -48,12 +48,20 @@ func TestHostSteps(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory checks that a device which is full says so.
+// TestOutOfMemory checks that a device which is full says so, and that the
+// session goes on once its error is cleared.
 func TestOutOfMemory(t *testing.T) {
 	t.Setenv("FAKECUDA_MEMORY_MIB", "16")
 	s, _ := session(t, 0, small)
 	if _, err := tensor.Data[float32](tensor.Full(s, tensor.F32, 1, 1<<23)); !errors.Is(err, tensor.ErrNoSpace) {
 		t.Errorf("32 MiB on a device of 16: %v, expected ErrNoSpace", err)
+	}
+	if err := s.ClearErr(); !errors.Is(err, tensor.ErrNoSpace) {
+		t.Errorf("the session's error is %v, expected ErrNoSpace", err)
+	}
+	got, err := tensor.Data[float32](tensor.From(s, []float32{1, 2}).Neg())
+	if err != nil || got[0] != -1 || got[1] != -2 {
+		t.Errorf("the negatives of 1 and 2 after the device was full: %v, %v", got, err)
 	}
 }
 
