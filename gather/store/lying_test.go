@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,5 +148,56 @@ func TestSecretsInURLs(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "verysecret") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestPutWithoutAnswer: an object whose connection the server closes without an answer is
+// sent again, from where its reader began, until there is an answer, a bounded number of
+// times, and only where it can be read again.
+func TestPutWithoutAnswer(t *testing.T) {
+	const sent = "the object"
+	for name, c := range map[string]struct {
+		silent   int // requests without an answer
+		seeks    bool
+		status   int
+		requests int
+		want     outcome.Outcome
+	}{
+		"refused":     {2, true, http.StatusForbidden, 3, outcome.Forbidden},
+		"taken":       {1, true, http.StatusOK, 2, outcome.OK},
+		"no answer":   {1000, true, 0, 6, outcome.Network},
+		"cannot seek": {1, false, http.StatusOK, 1, outcome.Network},
+		"at once":     {0, false, http.StatusOK, 1, outcome.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			var last atomic.Value
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if int(requests.Add(1)) <= c.silent {
+					panic(http.ErrAbortHandler)
+				}
+				b, _ := io.ReadAll(r.Body)
+				last.Store(string(b))
+				w.WriteHeader(c.status)
+			}))
+			defer server.Close()
+			s, err := store.NewS3("bucket", "", &store.S3Options{Endpoint: server.Listener.Addr().String(), Plain: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := strings.NewReader("skipped " + sent)
+			whole.Seek(int64(len("skipped ")), io.SeekStart)
+			var r io.Reader = whole
+			if !c.seeks {
+				r = io.MultiReader(whole)
+			}
+			err = s.Put(t.Context(), "k", r, int64(len(sent)), nil)
+			if got := outcome.Of(err); got != c.want || int(requests.Load()) != c.requests {
+				t.Errorf("%v after %d requests, want %v after %d", err, requests.Load(), c.want, c.requests)
+			}
+			if c.want == outcome.OK && last.Load() != sent {
+				t.Errorf("the server got %q, want %q", last.Load(), sent)
+			}
+		})
 	}
 }

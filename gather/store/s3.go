@@ -62,13 +62,20 @@ func NewS3(bucket, prefix string, o *S3Options) (*S3, error) {
 	return &S3{core, bucket, prefix}, nil
 }
 
+// answered returns what the server answered, and false where no answer arrived.
+func answered(err error) (minio.ErrorResponse, bool) {
+	var r minio.ErrorResponse
+	ok := errors.As(err, &r) && r.StatusCode != 0
+	return r, ok
+}
+
 // s3Error gives an answer of the server the outcome that it means.
 func s3Error(ctx context.Context, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var r minio.ErrorResponse
-	if !errors.As(err, &r) || r.StatusCode == 0 {
+	r, ok := answered(err)
+	if !ok {
 		return netError(ctx, key, err)
 	}
 	e := fromHTTP(r.StatusCode, key, "")
@@ -120,10 +127,41 @@ func exists(err error, key string, o *PutOptions) error {
 	return err
 }
 
-// Put implements Store.
+// putAttempts bounds how often Put sends an object without getting an answer. A server
+// that refuses an object may close the connection before it has read all of it, so that
+// the refusal is lost; the next attempt gets it.
+const putAttempts = 6
+
+// Put implements Store. Where a connection breaks it sends an r that can be read at any
+// place again: with Exclusive, ErrExists may then be about the first of these attempts.
 func (s *S3) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
-	_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())
-	return exists(s3Error(ctx, key, err), key, o)
+	whole, again := section(r, size)
+	for attempt := 1; ; attempt++ {
+		if again { // a reader an attempt: the transport may still read that of the last one
+			r = io.NewSectionReader(whole, 0, size)
+		}
+		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())
+		_, ok := answered(err)
+		if err == nil || ok || !again || attempt == putAttempts || ctx.Err() != nil {
+			return exists(s3Error(ctx, key, err), key, o)
+		}
+	}
+}
+
+// section returns the next size bytes of an r that can be read at any place.
+func section(r io.Reader, size int64) (*io.SectionReader, bool) {
+	at, ok := r.(interface {
+		io.Seeker
+		io.ReaderAt
+	})
+	if !ok {
+		return nil, false
+	}
+	start, err := at.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, false
+	}
+	return io.NewSectionReader(at, start, size), true
 }
 
 // List implements Store.
