@@ -133,6 +133,9 @@ type compiled struct {
 // Parsed implements device.Program.
 func (c *compiled) Parsed() *tensor.Program { return c.plan.Program }
 
+// Lost implements device.Losable.
+func (d *Device) Lost() error { return d.mem.Lost() }
+
 // Compile implements device.Device.
 func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
 	c, _, err := d.plans.Get(hash, encoded, func(p *tensor.Program) (*compiled, error) {

@@ -110,3 +110,10 @@ type Stats struct {
 	Arena  shm.ArenaStats // of Device.Arena
 	Values shm.ArenaStats // of the memory of values: the same where that is Device.Arena
 }
+
+// Losable is implemented by a Device that a process can lose for good, as a GPU is lost
+// after an access to a bad address. The process has to end then.
+type Losable interface {
+	// Lost returns nil, or why the device is of no use to this process any more.
+	Lost() error
+}

@@ -163,6 +163,9 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 		if ends(err) {
 			return err
 		}
+		if lost := b.deviceLost(); lost != nil {
+			return lost // of the worker: what it says to all sessions is the answer
+		}
 		b.results.revoke()
 		explain(done, err)
 	}

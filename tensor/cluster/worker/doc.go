@@ -47,6 +47,9 @@
 // the session or is gone, whatever happens to the value or the session. Over a direct
 // connection a result of up to 64 bytes travels in the answer instead.
 //
+// A worker whose device is lost (device.Losable) tells all its sessions why, and ends: a
+// new process may find the device in order.
+//
 // A client of another host shares no memory. A goroutine has a data connection to each of
 // those (data.go). Uploads arrive over it in blocks of the arena before the batch that
 // names them is sent, and results are sent from their blocks; a batch never waits for

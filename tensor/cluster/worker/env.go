@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type env struct {
 	name     string
 	log      *slog.Logger
 	dev      device.Device
+	losable  device.Losable // dev, if the process can lose it
 	waiter   *local.Waiter  // the goroutine sleeps on it, for all connections
 	out      outbox         // to the dispatcher
 	table    *shm.Table     // the clients' segments, by session
@@ -30,6 +32,17 @@ type env struct {
 
 	run  wire.Run  // the one being handled
 	done wire.Done // its answer
+}
+
+// deviceLost returns nil, or why the device is of no use any more.
+func (e *env) deviceLost() error {
+	if e.losable == nil {
+		return nil
+	}
+	if err := e.losable.Lost(); err != nil {
+		return fmt.Errorf("%w: %w", ErrDevice, err)
+	}
+	return nil
 }
 
 // turns is the state of turns at this worker: see lead.go.

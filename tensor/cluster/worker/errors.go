@@ -17,6 +17,10 @@ var (
 	// protocol; it wraps the cause.
 	ErrDispatcher = errors.New("worker: dispatcher gone")
 
+	// ErrDevice is returned by Serve when the worker has lost its device; it wraps the
+	// reason. A new process may find the device in order.
+	ErrDevice = errors.New("worker: device lost")
+
 	// ErrOption is returned by New for an option outside its range.
 	ErrOption = errors.New("worker: bad option")
 )

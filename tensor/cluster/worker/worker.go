@@ -15,6 +15,7 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // maxSegments bounds the segments of one client: more than its arena makes in most
@@ -42,6 +43,7 @@ func New(o *Options) (*Worker, error) {
 	}
 	w := &Worker{o: opt, env: env{name: opt.Name, log: opt.Logger, dev: opt.Device, binds: opt.Bind},
 		scheduler: scheduler{sessions: map[uint64]session{}}}
+	w.losable, _ = opt.Device.(device.Losable)
 	w.polls = w.poll
 	w.table = shm.NewTable(&shm.TableOptions{Sealed: !opt.AllowUnsealed, MaxBytes: opt.MaxMapped, MaxSegments: maxSegments,
 		OnRelease: w.owners.giveBack})
@@ -62,9 +64,9 @@ func (w *Worker) Stats() Stats {
 }
 
 // Serve connects to the dispatcher at addr and handles its messages until ctx is done
-// (then it returns nil) or the dispatcher is gone (then ErrDispatcher; ErrNameTaken when
-// it refused the worker). Sessions that are open then are told the reason. It is called
-// once.
+// (then it returns nil), the device is lost (ErrDevice) or the dispatcher is gone (then
+// ErrDispatcher; ErrNameTaken when it refused the worker). Sessions that are open then
+// are told the reason. It is called once.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.close()
 	var err error
@@ -95,12 +97,18 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 		if w.steps++; err == nil && (w.told.Busy || w.steps%tellEvery == 0 && w.usedMuchElse()) {
 			err = w.tellDevice(ctx)
 		}
+		if err == nil {
+			err = w.deviceLost()
+		}
 		switch {
 		case err == nil:
 			continue
 		case ctx.Err() != nil:
 			w.farewell(context.Cause(ctx))
 			return nil
+		case errors.Is(err, ErrDevice):
+			w.farewell(err)
+			return fmt.Errorf("worker %q: %w", w.name, err)
 		case errors.Is(err, ErrNameTaken), errors.Is(err, ErrDispatcher):
 			return err
 		default:

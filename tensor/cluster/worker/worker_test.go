@@ -495,6 +495,67 @@ func TestCloseSession(t *testing.T) {
 	}
 }
 
+// errBad is why a fragile device is lost.
+var errBad = errors.New("access to a bad address")
+
+// fragile is a device that the first program loses.
+type fragile struct {
+	device.Device
+	lost atomic.Bool
+}
+
+func (d *fragile) Open() device.Space { return &fragileSpace{d.Device.Open(), d} }
+
+func (d *fragile) Lost() error {
+	if d.lost.Load() {
+		return errBad
+	}
+	return nil
+}
+
+type fragileSpace struct {
+	device.Space
+	dev *fragile
+}
+
+func (s *fragileSpace) Run(device.Program, uint64, []uint64, []float64, *atomic.Bool) error {
+	s.dev.lost.Store(true)
+	return errBad
+}
+
+// TestDeviceLost checks that a worker whose device is lost ends with the reason and tells
+// it to all its sessions, also to the one whose program it was.
+func TestDeviceLost(t *testing.T) {
+	f := start(t, worker.Options{Device: &fragile{Device: worker.NewTestDevice(t, cpu.Options{Arena: worker.Checked()})}})
+	for id := range uint64(2) {
+		f.open(id, 0)
+		f.batch(&wire.Run{Session: id, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2)}, Flags: wire.RunSync})
+		f.answer(wire.CodeOK, "")
+	}
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.Neg() })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Inputs: []uint64{1}, Base: 10, Flags: wire.RunSync})
+	told := map[uint64]bool{}
+	for range 2 {
+		var m wire.Fail
+		if err := wire.Parse(f.recv(wire.KindFail), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Code != wire.CodeWorkerGone || !strings.Contains(m.Text, `worker "w"`) || !strings.Contains(m.Text, errBad.Error()) {
+			t.Errorf("session %d: %v %q, expected %v that names the worker and the reason", m.Session, m.Code, m.Text, wire.CodeWorkerGone)
+		}
+		told[m.Session] = true
+	}
+	if !told[0] || !told[1] {
+		t.Errorf("sessions %v were told", told)
+	}
+	err := <-f.end
+	f.end <- nil
+	if !errors.Is(err, worker.ErrDevice) || !errors.Is(err, errBad) {
+		t.Errorf("Serve returned %v, expected %v because of %v", err, worker.ErrDevice, errBad)
+	}
+}
+
 // TestEnd checks how Serve ends.
 func TestEnd(t *testing.T) {
 	t.Run("asked to", func(t *testing.T) {
