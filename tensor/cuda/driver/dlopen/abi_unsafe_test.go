@@ -194,16 +194,22 @@ func TestABI(t *testing.T) {
 			}
 		}
 	}
+	compiles(t, header, c)
+	t.Logf("%d constants, codes, sizes and offsets", count)
+	if count < 150 {
+		t.Errorf("%d assertions: is the table of codes gone?", count)
+	}
+}
+
+// compiles checks that the compiler accepts c, which includes header.
+func compiles(t *testing.T, header, c string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "abi.c")
 	if err := os.WriteFile(file, []byte(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("gcc", "-fsyntax-only", "-I", filepath.Dir(header), file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-	t.Logf("%d constants, codes, sizes and offsets", count)
-	if count < 150 {
-		t.Errorf("%d assertions: is the table of codes gone?", count)
 	}
 }
 
@@ -274,6 +280,14 @@ func invocations(t *testing.T) []invocation {
 			args, fun := call.Args, types.ExprString(call.Fun)
 			switch {
 			case strings.HasSuffix(fun, ".call"):
+			case strings.HasSuffix(fun, ".text"): // a buffer, its length, the device
+				args = []ast.Expr{args[0], args[1]}
+				i.args = []string{"unsafe.Pointer", "length"}
+			case strings.HasSuffix(fun, "i.open"): // the result, the handle, flags
+				i.args = []string{"unsafe.Pointer", byValue}
+				if args = []ast.Expr{args[0], args[3]}; types.ExprString(args[1]) == "0" {
+					args = args[:1] // a function without flags ignores them
+				}
 			case strings.HasPrefix(fun, "get["):
 				args, i.args, i.padded = args[1:], []string{"unsafe.Pointer"}, 6
 			case strings.HasPrefix(fun, "get2["):
@@ -296,10 +310,16 @@ func invocations(t *testing.T) []invocation {
 	return out
 }
 
+// byValue stands for the argument that is a handle of 64 bytes, not its address.
+const byValue = "handle"
+
 // TestPrototypes compares the calls of this package with the functions of cuda.h: how
-// many arguments there are and which of them are pointers.
+// many arguments there are, which of them are pointers, and that all others are integers
+// of at most a word, but the handles.
 func TestPrototypes(t *testing.T) {
 	header := prototypes(t)
+	c := "#include <cuda.h>\n"
+	count := 0
 	names := map[string]string{}
 	f, err := parser.ParseFile(token.NewFileSet(), "symbols.go", nil, 0)
 	if err != nil {
@@ -315,8 +335,7 @@ func TestPrototypes(t *testing.T) {
 		}
 		return true
 	})
-	// These are called through helpers, so their arguments aren't seen here.
-	seen := map[string]bool{"ipcOpenMemHandle": true, "ipcOpenEventHandle": true, "deviceGetName": true, "deviceGetPCIBusID": true}
+	seen := map[string]bool{}
 	for _, i := range invocations(t) {
 		seen[i.symbol] = true
 		name := names[i.symbol]
@@ -328,6 +347,16 @@ func TestPrototypes(t *testing.T) {
 		if len(i.args) > len(params) || len(params) > max(len(i.args), i.padded) {
 			t.Errorf("%s: %s gets %d arguments, %d parameters in cuda.h: %s", i.at, name, len(i.args), len(params), params)
 			continue
+		}
+		for k, param := range params {
+			// To 5 are the classes of integers, enums and pointers; 12 is a structure.
+			kind := "__builtin_classify_type(*(%[1]s *)0) <= 5 && sizeof(%[1]s) <= 8"
+			if k < len(i.args) && i.args[k] == byValue {
+				kind = "__builtin_classify_type(*(%[1]s *)0) == 12 && sizeof(%[1]s) == 64 && _Alignof(%[1]s) <= 8"
+			}
+			of := strings.TrimRight(strings.TrimSpace(param), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+			c += fmt.Sprintf("_Static_assert("+kind+", \"%[2]s, parameter %[3]d\");\n", of, name, k)
+			count++
 		}
 		for k, arg := range i.args {
 			// osHandle is a descriptor in the place of a pointer.
@@ -341,5 +370,6 @@ func TestPrototypes(t *testing.T) {
 			t.Errorf("%s is never called", name)
 		}
 	}
-	t.Logf("%d functions", len(names))
+	compiles(t, nvidia(t, "include/cuda.h"), c)
+	t.Logf("%d functions, %d parameters", len(names), count)
 }
