@@ -137,7 +137,7 @@ ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the 
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
 
 abi: tools-cuda ## constants, layouts and functions of the CUDA driver against NVIDIA's header and library
-	TESTS_NEED_GENERATOR=1 $(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestPrototypes'
+	TESTS_NEED_GENERATOR=1 $(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestLibrary|TestPrototypes'
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -1,6 +1,7 @@
 package dlopen
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 )
 
 // nvidia returns the path of a file of NVIDIA's that `make abi` has put into the user's
@@ -217,6 +219,21 @@ func compiles(t *testing.T, header, c string) {
 func TestNames(t *testing.T) {
 	if _, err := Open(nvidia(t, "lib/libcuda.so.1")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLibrary calls NVIDIA's library as far as it goes without a device.
+func TestLibrary(t *testing.T) {
+	d := opened(t, nvidia(t, "lib/libcuda.so.1"))
+	drivertest.BeforeInit(t, d)
+	err := d.Init()
+	t.Logf("cuInit: %v", err)
+	switch {
+	case errors.Is(err, driver.NoDevice):
+		drivertest.BeforeInit(t, d) // Init that failed changes nothing
+	case errors.Is(err, driver.DriverMismatch): // the machine has another kernel module
+	case err != nil:
+		t.Errorf("%v, expected %v", err, driver.NoDevice)
 	}
 }
 

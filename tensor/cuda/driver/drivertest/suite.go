@@ -10,7 +10,7 @@ import (
 // o says so. It leaves nothing allocated.
 func Run(t *testing.T, api driver.API, o Options) {
 	if !o.Initialized {
-		t.Run("misuse before Init", func(t *testing.T) { misuse(t, api, beforeInit) })
+		t.Run("misuse before Init", func(t *testing.T) { BeforeInit(t, api) })
 	}
 	if err := api.Init(); err != nil {
 		t.Fatal(err)
@@ -44,3 +44,6 @@ func Run(t *testing.T, api driver.API, o Options) {
 		t.Error(err)
 	}
 }
+
+// BeforeInit checks the calls before Init, which need no device.
+func BeforeInit(t *testing.T, api driver.API) { misuse(t, api, beforeInit) }
