@@ -1,8 +1,9 @@
 package cudatest
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,26 +253,51 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestApproximate checks that results differ by the seed and stay within the bound.
+// TestApproximate checks that results differ by the seed, and stay within the bound that
+// the manual of PTX gives for the instruction.
 func TestApproximate(t *testing.T) {
-	results := map[uint64][]float32{}
+	half := math.Exp2(-0.5)
+	cases := []struct {
+		body     string
+		want     func(v float64) float64
+		relative float64 // the larger of both bounds holds
+		absolute float64
+	}{
+		{"ex2.approx.f32 %f, %fa;", math.Exp2, 0x1p-22, 0},
+		{"lg2.approx.f32 %f, %fa;", math.Log2, 0x1p-22, 0x1p-22},
+		{"rcp.approx.f32 %f, %fa;", func(v float64) float64 { return 1 / v }, 0x1p-23, 0},
+		{"sqrt.approx.f32 %f, %fa;", math.Sqrt, 0x1p-23, 0},
+		{"rsqrt.approx.f32 %f, %fa;", func(v float64) float64 { return 1 / math.Sqrt(v) }, math.Exp2(-22.9), 0},
+		{"sin.approx.f32 %f, %fa;", math.Sin, 0, half * 0x1p-20},
+		{"cos.approx.f32 %f, %fa;", math.Cos, 0, half * 0x1p-20},
+		{"tanh.approx.f32 %f, %fa;", math.Tanh, 0x1p-11, 0},
+		{"div.approx.f32 %f, 0f40400000, %fa;", func(v float64) float64 { return 3 / v }, 0x1p-22, 0},
+		{"div.full.f32 %f, 0f40400000, %fa;", func(v float64) float64 { return 3 / v }, 0x1p-22, 0},
+	}
+	const values = 16
+	results := map[uint64][][]float32{} // of each seed and instruction
 	for _, seed := range []uint64{0, 1, 2} {
 		g := New(t, seed, must)
-		k := g.Function(t, kernel("ex2.approx.f32 %f, %fa;\n mov.b32 %x, %f;\n rcp.approx.f32 %f, %fa;\n mov.b32 %y, %f;"), "k")
-		for i := range 50 {
-			v := 1 + float32(i)/7
-			in, out := g.Floats(t, []float32{v, 0, 0, 0}), g.Words(t, make([]uint32, 2))
-			g.Run(t, k, one, new(driver.Args).Pointer(in).Pointer(out))
-			r := g.ReadFloats(t, out, 2)
-			results[seed] = append(results[seed], r...)
-			for j, want := range []float64{math.Exp2(float64(v)), 1 / float64(v)} {
-				if e := math.Abs(float64(r[j])/want - 1); e > 0x1p-22 {
-					t.Errorf("seed %d, %g: %g, want %g", seed, v, r[j], want)
+		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 2))
+		results[seed] = make([][]float32, len(cases))
+		for n, c := range cases {
+			k := g.Function(t, kernel(c.body+"\n mov.b32 %x, %f;"), "k")
+			for i := range values {
+				v := (1 + 3*float32(i)) / 8
+				check(t, g.CopyHtoD(in, binary.LittleEndian.AppendUint32(nil, f(v))))
+				g.Run(t, k, one, new(driver.Args).Pointer(in).Pointer(out))
+				r := g.ReadFloats(t, out, 1)[0]
+				results[seed][n] = append(results[seed][n], r)
+				want := c.want(float64(v))
+				if e, bound := math.Abs(float64(r)-want), max(c.absolute, c.relative*math.Abs(want)); e > bound {
+					t.Errorf("seed %d, %s of %g: %g, %.3g from %g, at most %.3g", seed, c.body, v, r, e, want, bound)
 				}
 			}
 		}
 	}
-	if fmt.Sprint(results[0]) == fmt.Sprint(results[1]) || fmt.Sprint(results[1]) == fmt.Sprint(results[2]) {
-		t.Error("the error does not depend on the seed")
+	for n, c := range cases {
+		if r := results; slices.Equal(r[0][n], r[1][n]) || slices.Equal(r[1][n], r[2][n]) {
+			t.Errorf("the error of %s does not depend on the seed", c.body)
+		}
 	}
 }

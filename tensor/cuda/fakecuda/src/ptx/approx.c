@@ -22,10 +22,10 @@ static double bound(const Instruction *i, double x, double r) {
 	case O_lg2: return x > 0.5 && x < 2 ? 0x1p-22 : r * 0x1p-22;
 	case O_rcp: return r * (i->type[0] == T_F64 ? 0x1p-20 : 0x1p-23);
 	case O_sqrt: return r * 0x1p-23;
-	case O_rsqrt: return r * 0x1p-22;
-	case O_sin: case O_cos: return 0x1p-20;
+	case O_rsqrt: return r * 0x1.12p-23;
+	case O_sin: case O_cos: return 0x1.6ap-21;
 	case O_tanh: return r * 0x1p-11;
-	default: return r * 0x1p-22; // div: 2 units in the last place
+	default: return r * 0x1p-23; // div: 2 units in the last place, or more of a small mantissa
 	}
 }
 
@@ -46,6 +46,6 @@ static double exact(const Instruction *i, double x, double y) {
 double approximate(const Instruction *i, double x, double y, uint64_t seed) {
 	double r = exact(i, x, y);
 	if (!seed || isnan(r) || isinf(r) || r == 0) return r;
-	double off = r + bound(i, x, r) * noise(seed, i->op, x, y) * 0.7; // 0.7 leaves room for rounding
+	double off = r + bound(i, x, r) * noise(seed, i->op, x, y) / 2; // the other half is for rounding
 	return signbit(off) == signbit(r) || i->op == O_lg2 || i->op == O_sin || i->op == O_cos ? off : r;
 }
