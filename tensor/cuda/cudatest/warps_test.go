@@ -2,6 +2,7 @@ package cudatest
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,81 @@ func TestWarp(t *testing.T) {
 	}
 }
 
+// TestAtomics64 runs atomics of 64 bits on global memory, whose results don't depend on
+// the order of threads.
+func TestAtomics64(t *testing.T) {
+	const low, high = 5, 7 // of the word before
+	for _, c := range []struct {
+		name, body     string // %wa is i<<32 + 1, of thread i
+		wantLo, wantHi uint32
+	}{
+		{"add", "red.global.add.u64 [%w], %wa;", low + 32, high + 31*32/2},
+		{"carry", "not.b64 %wb, %wa;\n add.u64 %wb, %wb, %wa;\n red.global.add.u64 [%w], %wb;", 0xffffffe5, high - 1},
+		{"maximum", "atom.global.max.s64 %wb, [%w], %wa;", 1, 31},
+		{"minimum", "neg.s64 %wa, %wa;\n atom.global.min.s64 %wb, [%w], %wa;", 0xffffffff, ^uint32(31)},
+		{"or", "atom.global.or.b64 %wb, [%w], %wa;", low, 31},
+		{"compare and swap, once", "ld.global.u64 %wb, [%in];\n atom.global.cas.b64 %wa, [%w], %wb, 9;", 9, 0},
+		{"exchange", "setp.eq.u32 %p, %t, 3;\n @%p atom.global.exch.b64 %wb, [%w], %wa;", 1, 3},
+		{"sum of doubles", "mov.f64 %e, 0d3FF0000000000000;\n red.global.add.f64 [%w], %e;", 0, 0x40400000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, seed := range []uint64{0, 3} {
+				g := New(t, seed, must)
+				begin := []uint32{low, high, 0, 0}
+				if c.name == "sum of doubles" {
+					begin[0], begin[1] = 0, 0
+				}
+				in, out := g.Words(t, begin), g.Words(t, append(make([]uint32, 64), begin...))
+				body := "add.s64 %w, %out, 256;\n mov.u32 %a, 1;\n mov.b64 %wa, {%a, %t};\n " + c.body
+				g.Run(t, g.Function(t, kernel(body), "k"), threads(32), new(driver.Args).Pointer(in).Pointer(out))
+				if v := g.ReadWords(t, out+256, 2); v[0] != c.wantLo || v[1] != c.wantHi {
+					t.Errorf("seed %d: %#x %#x, want %#x %#x", seed, v[0], v[1], c.wantLo, c.wantHi)
+				}
+			}
+		})
+	}
+}
+
+// TestOrders has all threads of 8 blocks of two warps draw a number each. Seed 0 gives
+// the order of blocks, warps and lanes; another seed gives other orders of blocks and
+// warps.
+func TestOrders(t *testing.T) {
+	const blocks, size = 8, 64
+	drawn := map[uint64][]uint32{}
+	for _, seed := range []uint64{0, 1, 1, 2} {
+		g := New(t, seed, must)
+		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 2*blocks*size+1))
+		l := threads(size)
+		l.Grid[0] = blocks
+		body := "mov.u32 %a, %ctaid.x;\n mul.wide.u32 %w, %a, 512;\n add.s64 %at, %at, %w;\n atom.global.add.u32 %x, [%out+4096], 1;"
+		g.Run(t, g.Function(t, kernel(body), "k"), l, new(driver.Args).Pointer(in).Pointer(out))
+		var got []uint32
+		for i, v := range g.ReadWords(t, out, 2*blocks*size) {
+			if i%2 == 0 {
+				got = append(got, v)
+			}
+		}
+		if before := drawn[seed]; before != nil && !slices.Equal(before, got) {
+			t.Errorf("seed %d gives two orders", seed)
+		}
+		drawn[seed] = got
+	}
+	for i, v := range drawn[0] {
+		if int(v) != i {
+			t.Fatalf("seed 0: thread %d has number %d", i, v)
+		}
+	}
+	warps := 0 // whose order within their block is not that of their numbers
+	for i := 0; i < len(drawn[1]); i += size {
+		if drawn[1][i] > drawn[1][i+32] {
+			warps++
+		}
+	}
+	if warps == 0 || slices.Equal(drawn[1], drawn[2]) {
+		t.Errorf("the order does not depend on the seed: %d and %d", drawn[1], drawn[2])
+	}
+}
+
 // TestFindings checks that wrong kernels fail, with the right words.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
@@ -166,6 +242,20 @@ func TestFindings(t *testing.T) {
 				t.Error("the context works after a kernel failed")
 			}
 		})
+	}
+}
+
+// TestBlocksRace has each of two blocks write the same words, which nothing orders.
+func TestBlocksRace(t *testing.T) {
+	for _, seed := range []uint64{0, 3} {
+		g := New(t, seed, must)
+		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 64))
+		l := threads(32)
+		l.Grid[0] = 2
+		r, err := g.Try(t, g.Function(t, kernel(""), "k"), l, new(driver.Args).Pointer(in).Pointer(out))
+		if err == nil || !strings.Contains(strings.Join(r.Findings, "\n"), "race in global memory with a write") {
+			t.Errorf("seed %d: %v: %q", seed, err, r.Findings)
+		}
 	}
 }
 
