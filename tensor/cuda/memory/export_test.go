@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
 
@@ -89,6 +91,78 @@ func TestBadImports(t *testing.T) {
 	}
 	b.Release()
 	check(t, imports.Close(), pool.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
+// addAgain is the other process of TestAddAgain. args are the library, the kind and the
+// counters.
+func addAgain(_ context.Context, args []string) error {
+	d, err := library{path: args[0]}.open(0, small)
+	if err != nil {
+		return err
+	}
+	var f *os.File
+	if args[1] == memory.Descriptors.String() {
+		f = os.NewFile(3, "segment")
+	}
+	order, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	e, err := memory.ParseExport(order[:memory.ExportSize])
+	if err != nil {
+		return err
+	}
+	h := shm.GetHandle(order[memory.ExportSize:])
+	imports := d.NewImports(&memory.ImportOptions{MaxSegments: 1})
+	longer, other := e, e
+	longer.Size, other.Segment = 1<<30, e.Segment+1
+	if err := imports.Add(1, longer, f); !errors.Is(err, memory.ErrBadExport) {
+		return fmt.Errorf("a size that the memory does not have: %w", err)
+	}
+	if err := imports.Add(1, e, f); err != nil {
+		return err
+	}
+	before := must(fakecuda.ReadCalls(args[2], os.Getpid()))
+	at := must(imports.Resolve(1, h))
+	if err := imports.Add(1, e, f); err != nil || must(imports.Resolve(1, h)) != at {
+		return fmt.Errorf("the same export again: %w", err)
+	}
+	if err := imports.Add(1, longer, f); !errors.Is(err, shm.ErrExists) {
+		return fmt.Errorf("another export of the same id: %w", err)
+	}
+	if err := imports.Add(1, other, f); !errors.Is(err, shm.ErrNoSpace) {
+		return fmt.Errorf("a second segment where one is allowed: %w", err)
+	}
+	if n := must(fakecuda.ReadCalls(args[2], os.Getpid())) - before; n != 0 {
+		return fmt.Errorf("%d calls of the driver after the segment was open", n)
+	}
+	if err := imports.Add(2, e, f); err != nil { // each owner has ids of its own
+		return err
+	}
+	if err := imports.Remove(1, e.Segment); err != nil {
+		return err
+	}
+	if _, err := imports.Resolve(1, h); !errors.Is(err, shm.ErrUnknownSegment) {
+		return fmt.Errorf("a handle of a segment that was removed: %w", err)
+	}
+	if err := imports.Remove(1, e.Segment); !errors.Is(err, shm.ErrUnknownSegment) {
+		return fmt.Errorf("removed twice: %w", err)
+	}
+	if _, err := imports.Resolve(2, h); err != nil {
+		return fmt.Errorf("the segment of another owner: %w", err)
+	}
+	return errors.Join(imports.Close(), d.Close())
+}
+
+// TestAddAgain has another process open a segment more than once, and as what it is not.
+func TestAddAgain(t *testing.T) {
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	for _, k := range []memory.Kind{memory.Handles, memory.Descriptors} {
+		check(t, d.Try(k, otherProcess(nil, "add-again", l.path, k.String(), l.counters)))
+	}
+	check(t, d.Close())
 	l.nothingLeft(t)
 }
 

@@ -22,8 +22,13 @@ import (
 
 // triedBy returns the other side of Device.Try, as a process with those attributes.
 func (l library) triedBy(k memory.Kind, attr *syscall.SysProcAttr) func(io.Reader, *os.File) error {
+	return otherProcess(attr, "tried", l.path, k.String())
+}
+
+// otherProcess returns the other side of Device.Try, as a helper with those arguments.
+func otherProcess(attr *syscall.SysProcAttr, args ...string) func(io.Reader, *os.File) error {
 	return func(order io.Reader, f *os.File) error {
-		cmd := exec.Command(os.Args[0], "tried", l.path, k.String())
+		cmd := exec.Command(os.Args[0], args...)
 		cmd.Stdin, cmd.SysProcAttr = order, attr
 		if f != nil {
 			cmd.ExtraFiles = []*os.File{f}

@@ -45,6 +45,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"export-timed":   exportTimed,
 	"latency":        latency,
 	"tried":          tried,
+	"add-again":      addAgain,
 }
 
 // calls returns how many calls this process has made.
