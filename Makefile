@@ -63,7 +63,7 @@ gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu,
 	set -e; dir=$(abspath $(BIN))/gorgonia; rm -rf $$dir; mkdir -p $$dir/link; $(GO) run ./cmd/fakecuda $$dir; \
 	grep -oE '\bcu[A-Z]\w*' $(CUDA_H) | sort -u | sed 's/.*/int &(void) { return 100; }/' >$$dir/link/libcuda.c; \
 	gcc -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o $$dir/link/libcuda.so $$dir/link/libcuda.c; cd tensor/cuda/driver/gorgonia; \
-	for how in GOGC=100 "GOGC=1 FAKECUDA_DELAY_US=20000"; do env $$how CGO_ENABLED=1 CGO_CFLAGS="-O1 -w -I$(dir $(CUDA_H))" \
+	for how in GOFLAGS=-race "GOGC=1 FAKECUDA_DELAY_US=20000"; do env $$how CGO_ENABLED=1 CGO_CFLAGS="-O1 -w -I$(dir $(CUDA_H))" \
 		CGO_LDFLAGS=-L$$dir/link LD_LIBRARY_PATH=$$dir $(GO) test -count=1 ./...; done
 
 gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right
