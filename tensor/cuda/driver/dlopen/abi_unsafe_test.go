@@ -1,6 +1,7 @@
 package dlopen
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -215,16 +217,32 @@ func compiles(t *testing.T, header, c string) {
 	}
 }
 
+// nvidiaLibrary returns the path of NVIDIA's library, or skips the test where that is of
+// another architecture: the test is emulated.
+func nvidiaLibrary(t *testing.T) string {
+	t.Helper()
+	path := nvidia(t, "lib/libcuda.so.1")
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]; f.Machine != want {
+		t.Skipf("%s is for %v, this test runs on %v", path, f.Machine, want)
+	}
+	return path
+}
+
 // TestNames looks up all functions in NVIDIA's library.
 func TestNames(t *testing.T) {
-	if _, err := Open(nvidia(t, "lib/libcuda.so.1")); err != nil {
+	if _, err := Open(nvidiaLibrary(t)); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestLibrary calls NVIDIA's library as far as it goes without a device.
 func TestLibrary(t *testing.T) {
-	d := opened(t, nvidia(t, "lib/libcuda.so.1"))
+	d := opened(t, nvidiaLibrary(t))
 	drivertest.BeforeInit(t, d)
 	err := d.Init()
 	t.Logf("cuInit: %v", err)
