@@ -14,7 +14,7 @@ var (
 	// errNoLibrary is returned by openDriver where there is no driver.
 	errNoLibrary = errors.New("no libcuda.so.1")
 	// errWithoutGPU is returned by openDriver in a program built without GPUs.
-	errWithoutGPU = errors.New("this program is built without GPUs (tag nogpu)")
+	errWithoutGPU = errors.New("this program is static, built without GPUs (tag nogpu)")
 )
 
 // gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
@@ -27,7 +27,7 @@ func (h *host) gpu(ctx context.Context) finding {
 	case errors.Is(err, errWithoutGPU):
 		return found("%v", err)
 	case errors.Is(err, errNoLibrary) && len(nodes) == 0:
-		return found("none; workers use the cores")
+		return found("none; workers use the cores (this program is linked with glibc to look for one; make build TAGS=nogpu makes a static one)")
 	case errors.Is(err, errNoLibrary):
 		return warned("install the driver's user library (Debian: libcuda1), or run the container with --gpus all",
 			"%d device(s), but no driver library: %v", len(nodes), err)

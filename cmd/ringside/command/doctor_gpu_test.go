@@ -35,8 +35,8 @@ func TestDoctorGPU(t *testing.T) {
 		want   verdict
 		says   []string // in found or do
 	}{
-		{"none", nil, nil, missing, good, []string{"none; workers use the cores"}},
-		{"built without", node, nil, errWithoutGPU, good, []string{"nogpu"}},
+		{"none", nil, nil, missing, good, []string{"none; workers use the cores", "glibc", "TAGS=nogpu"}},
+		{"built without", node, nil, errWithoutGPU, good, []string{"static", "nogpu"}},
 		{"a GPU without its library", node, nil, missing, poor, []string{"1 device(s), but no driver", "--gpus all"}},
 		{"a library without its GPU", nil, noDevice, nil, poor, []string{"CUDA_ERROR_NO_DEVICE", "modprobe"}},
 		{"a hidden GPU", node, noDevice, nil, poor, []string{"CUDA_VISIBLE_DEVICES"}},
