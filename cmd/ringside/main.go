@@ -4,13 +4,11 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 
 	"github.com/ringside-go/ringside/cmd/ringside/command"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), command.StopSignals()...)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx := command.StopContext(context.Background())
 	os.Exit(command.Main(ctx, command.NewRootCommand()))
 }

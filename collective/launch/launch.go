@@ -95,6 +95,7 @@ func (s *settled) attempt(ctx context.Context, t thread, k *keeper, epoch int) (
 		case <-interrupted:
 			err, interrupted = ctx.Err(), nil
 			a.end()
+			a.s.Logger.Warn("interrupted, waiting for ranks to end", "ranks", a.running(), "at most", a.s.Grace)
 		case <-a.kill:
 			for _, r := range a.ranks {
 				r.signal(syscall.SIGKILL)
@@ -132,6 +133,17 @@ func (a *attempt) end() {
 	for _, r := range a.ranks {
 		r.signal(syscall.SIGTERM)
 	}
+}
+
+// running returns the ranks that have not ended, as far as is known.
+func (a *attempt) running() []int {
+	var list []int
+	for _, r := range a.ranks {
+		if !a.fault.ended[r.place.rank] {
+			list = append(list, r.place.rank)
+		}
+	}
+	return list
 }
 
 // conclude decides which rank failed first and ends the others.

@@ -90,7 +90,10 @@ them at the same time, each from a client process of its own. It ends with what 
 				}
 				errs = append(errs, err)
 			}
-			return errors.Join(errs...)
+			if err := errors.Join(errs...); err != nil || cmd.Context().Err() == nil {
+				return err
+			}
+			return interrupted(cmd.Context(), "nothing was kept: ringside train --checkpoint DIR keeps a run that can go on")
 		},
 	}
 	c.Flags().IntVar(&steps, "steps", 0, "optimizer steps of each (default: the models')")

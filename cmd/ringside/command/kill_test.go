@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -253,6 +254,10 @@ func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp)
 	_ = c.Process.Signal(os.Interrupt)
 	said, err := k.ended(ctx, c)
 	said = first + "\n" + said
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 130 && strings.Contains(said, "\n{") {
+		err = nil // it says how far it came
+	}
 	if err != nil {
 		// Early, there is nothing yet that could end in good order.
 		if !strings.Contains(said, "ringside: interrupted") && (lost == nil || !lost.MatchString(said)) {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,8 +15,7 @@ import (
 // Clusters, clients and peers are processes of os.Executable.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		ctx, stop := signal.NotifyContext(context.Background(), StopSignals()...)
-		defer stop()
+		ctx := StopContext(context.Background())
 		os.Exit(Main(ctx, NewRootCommand()))
 	}
 	os.Exit(m.Run())

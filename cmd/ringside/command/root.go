@@ -83,22 +83,25 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 const oneForUsage = "one for usage"
 
 // Main runs the command line and returns the exit status: 0; 1 for a failure; 2 for wrong
-// usage, or 1 where oneForUsage says so; 130 if ctx ended it before there was any work to
-// end in good order.
+// usage, or 1 where oneForUsage says so; 130 or, of a signal of StopContext, 128 and its
+// number, if ctx ended it before its work was done.
 func Main(ctx context.Context, root *cobra.Command) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	var exit *exitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &exit) && errors.Is(err, errSilent):
+		return exit.code
 	case errors.Is(err, errSilent):
 		return 1
 	case errors.As(err, &exit):
 		fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
 		return exit.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(root.ErrOrStderr(), "ringside: interrupted")
-		return 130 // as shells say it of an interrupt
+		what, status := interruption(ctx)
+		fmt.Fprintln(root.ErrOrStderr(), "ringside: "+what)
+		return status
 	}
 	var use *usageError
 	typed := errors.As(err, &use)
@@ -118,11 +121,14 @@ func Main(ctx context.Context, root *cobra.Command) int {
 	return 2
 }
 
-// exitError has another program's exit status become ours.
+// exitError gives the program an exit status, such as that of another program.
 type exitError struct {
 	error
 	code int
 }
+
+// Unwrap returns the error itself.
+func (e *exitError) Unwrap() error { return e.error }
 
 // usageError is a mistake in what the user typed.
 type usageError struct{ msg string }

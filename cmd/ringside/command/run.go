@@ -28,7 +28,8 @@ func newRun() *cobra.Command {
 WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), and waits for them. collective.Init does the rest.
 
 When one fails, all others are ended, by SIGTERM and later SIGKILL, and run's exit status is that of the rank whose failure
-began it; with --restarts they are all started again. An interrupt ends them too. Ranks have no standard input.
+began it; with --restarts they are all started again. An interrupt ends them too, a second one at once. Ranks have no standard
+input.
 
 With --hosts the ranks run on other hosts, by ssh: the program must be there under the same path, as must the
 working directory, and ssh must need no password. Put "localhost" for this host.

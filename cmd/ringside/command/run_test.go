@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"os/exec"
@@ -131,5 +132,39 @@ func TestRunInterrupted(t *testing.T) {
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 130 || strings.Count(said.String(), "bye\n") != 2 {
 		t.Errorf("exit status %d, %q; expected 130 and two byes", code, said.String())
+	}
+}
+
+// TestRunInterruptedTwice checks that the first interrupt says which ranks are waited for,
+// and that the second ends the program and the ranks at once.
+func TestRunInterruptedTwice(t *testing.T) {
+	runtimeDir(t)
+	cmd := ringside(t, "run", "-n", "2", "--grace", "1h", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var said strings.Builder
+	for ready, sc := 0, bufio.NewScanner(pipe); sc.Scan(); {
+		said.WriteString(sc.Text() + "\n")
+		if strings.HasSuffix(sc.Text(), "ready") {
+			ready++
+		}
+		if ready == 2 && strings.HasSuffix(sc.Text(), "ready") || strings.Contains(sc.Text(), "waiting for ranks") {
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.Contains(said.String(), `ranks="[0 1]"`) {
+		t.Errorf("%v, %q; expected the end by an interrupt, and ranks [0 1]", cmd.ProcessState, &said)
 	}
 }

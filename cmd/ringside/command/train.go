@@ -27,7 +27,8 @@ func newTrain() *cobra.Command {
 		Short: "train a model on real data and evaluate it on what was held out",
 		Long: `Train trains a model through a running dispatcher, or starts a cluster of its own for the time, or does it in
 this process (--in-process). An interrupt, SIGTERM or the end of the terminal ends the training between two steps; weights
-(--save) and a checkpoint (--checkpoint) are saved and the summary so far is printed.
+(--save) and a checkpoint (--checkpoint) are saved and the summary so far is printed. The exit status is then 130, of SIGTERM
+143.
 
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
 the workers, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died;
@@ -191,7 +192,24 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 	if err != nil && !errors.Is(err, train.ErrOption) && sess.over() != nil {
 		return fmt.Errorf("%w: %w", err, sess.over())
 	}
+	if err == nil && sum.Stopped {
+		return interrupted(ctx, out.left(asJSON))
+	}
 	return asTyped(cmd.Flags(), err)
+}
+
+// left says what a run that was stopped leaves, and how it goes on. In JSON the object
+// itself says so.
+func (o *outcome) left(asJSON bool) string {
+	switch {
+	case asJSON:
+		return ""
+	case o.Checkpoint != "":
+		return fmt.Sprintf("--resume %s goes on from step %d", o.Checkpoint, o.Steps)
+	case o.Saved != "":
+		return fmt.Sprintf("the weights are in %s; with --checkpoint DIR the run could go on", o.Saved)
+	}
+	return "nothing was kept: --checkpoint DIR keeps a run that can go on"
 }
 
 // asTyped has an error of options be one of the flag that was typed.

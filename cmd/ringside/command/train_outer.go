@@ -191,9 +191,14 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 		}
 	}
 	if asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(&out)
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(&out)
+	} else {
+		err = out.write(cmd.OutOrStdout())
 	}
-	return out.write(cmd.OutOrStdout())
+	if err == nil && cmd.Context().Err() != nil {
+		return interrupted(cmd.Context(), "a peer goes on from the store when it is started again")
+	}
+	return err
 }
 
 // cut returns the options of data parallelism's workers, and those of a peer with as many

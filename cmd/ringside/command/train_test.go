@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -84,7 +87,8 @@ func TestTrainSummary(t *testing.T) {
 	}
 }
 
-// TestTrainInterrupted: the summary so far, and no error.
+// TestTrainInterrupted checks that an interrupted run prints its summary so far and ends
+// with 130.
 func TestTrainInterrupted(t *testing.T) {
 	runtimeDir(t)
 	for _, place := range []string{"--in-process", "--workers=1"} {
@@ -99,8 +103,8 @@ func TestTrainInterrupted(t *testing.T) {
 			return len(b), nil
 		}))
 		root.SetArgs([]string{"train", "--data", textFile(t), "--steps", "100000", "--batch", "1", "--json", place})
-		if err := root.ExecuteContext(ctx); err != nil {
-			t.Fatal(err)
+		if status := Main(ctx, root); status != 130 {
+			t.Errorf("%s: exit status %d, expected 130", place, status)
 		}
 		var o outcome
 		if err := json.Unmarshal([]byte(out.String()), &o); err != nil || !o.Stopped || o.Steps != 10 || o.Planned != 100000 {
@@ -123,6 +127,48 @@ func TestTrainInterruptedEarly(t *testing.T) {
 		root.SetArgs(append([]string{"train", "--data", textFile(t)}, how...))
 		if code := Main(ctx, root); code != 130 || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("%v: exit status %d, %q, %q; expected 130 and no summary", how, code, &out, &errs)
+		}
+	}
+}
+
+// TestTrainTerminated checks that a run that SIGTERM stops says what is kept, and ends
+// with 143.
+func TestTrainTerminated(t *testing.T) {
+	runtimeDir(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	weights := filepath.Join(t.TempDir(), "w.safetensors")
+	for _, c := range []struct {
+		keep []string
+		says string
+	}{
+		{nil, "ringside: stopped by SIGTERM; nothing was kept: --checkpoint DIR"},
+		{[]string{"--save", weights}, "ringside: stopped by SIGTERM; the weights are in " + weights},
+		{[]string{"--checkpoint", dir}, "ringside: stopped by SIGTERM; --resume " + dir + " goes on from step "},
+	} {
+		cmd := ringside(t, append([]string{"train", "--in-process", "--data", textFile(t), "--steps", "1000000", "--batch", "1"}, c.keep...)...)
+		pipe, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
+		var said strings.Builder
+		for sc := bufio.NewScanner(pipe); sc.Scan(); {
+			if strings.Contains(sc.Text(), "step 10/") {
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Error(err)
+				}
+			}
+			said.WriteString(sc.Text() + "\n")
+		}
+		_ = cmd.Wait()
+		late.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said.String(), c.says) || !strings.Contains(out.String(), "stopped before step 1000000") {
+			t.Errorf("%v: exit status %d, %q, %q; expected 143, %q", c.keep, code, &out, &said, c.says)
 		}
 	}
 }
