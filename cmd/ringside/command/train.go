@@ -272,7 +272,7 @@ func (o *outcome) write(w io.Writer) error {
 		return err
 	}
 	if o.Sample != "" {
-		if _, err := fmt.Fprintf(w, "sample:\n%s\n", o.Sample); err != nil {
+		if _, err := fmt.Fprintf(w, "sample:\n%s\n", printable(o.Sample)); err != nil {
 			return err
 		}
 	}

@@ -252,7 +252,7 @@ func (o *apartOutcome) write(w io.Writer) error {
 		fmt.Fprintf(w, "saved %s\n", o.Saved)
 	}
 	if s := o.Peers[0].Sample; s != "" {
-		fmt.Fprintf(w, "sample:\n%s\n", s)
+		fmt.Fprintf(w, "sample:\n%s\n", printable(s))
 	}
 	return nil
 }
