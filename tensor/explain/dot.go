@@ -7,17 +7,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// Dot returns two Graphviz graphs: the program and the plan.
-func (p Plan) Dot() string {
-	var b strings.Builder
-	p.dotProgram(&b)
-	p.dotPlan(&b)
-	return b.String()
-}
-
-// dotProgram draws a node for each instruction and input, and an edge for each argument
-// that is a tensor.
-func (p Plan) dotProgram(b *strings.Builder) {
+// DotProgram returns the program as a Graphviz graph: a node for each instruction and
+// input, and an edge for each argument that is a tensor.
+func (p Plan) DotProgram() string {
+	b := &strings.Builder{}
 	b.WriteString("digraph program {\n\tnode [shape=box fontname=monospace];\n")
 	prog := p.plan.Program
 	for i, e := range prog.Externals {
@@ -41,11 +34,14 @@ func (p Plan) dotProgram(b *strings.Builder) {
 		}
 	}
 	b.WriteString("}\n")
+	return b.String()
 }
 
-// dotPlan draws a node for each step, and an edge from the step that wrote an operand to
-// the step that reads it. Where memory is used again, the edge leaves the latest writer.
-func (p Plan) dotPlan(b *strings.Builder) {
+// Dot returns the plan as a Graphviz graph: a node for each step, and an edge from the
+// step that wrote an operand to the step that reads it. Where memory is used again, the
+// edge leaves the latest writer.
+func (p Plan) Dot() string {
+	b := &strings.Builder{}
 	b.WriteString("digraph plan {\n\tnode [shape=box fontname=monospace];\n")
 	writer := make([]string, len(p.plan.Buffers))
 	for i, buf := range p.plan.Buffers {
@@ -71,4 +67,5 @@ func (p Plan) dotPlan(b *strings.Builder) {
 		}
 	}
 	b.WriteString("}\n")
+	return b.String()
 }

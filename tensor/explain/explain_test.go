@@ -80,9 +80,12 @@ func TestForms(t *testing.T) {
 		}
 		// The program has five edges: x, y, the product, b, the sum. So has an unfused
 		// plan; a fused one reads x, y and b alone.
-		edges := map[bool]int{false: 5 + 3, true: 5 + 5}[noFuse]
+		edges := map[bool]int{false: 3, true: 5}[noFuse]
 		if got := strings.Count(p.Dot(), " -> "); got != edges {
 			t.Errorf("fused %v: %d edges, expected %d in\n%s", !noFuse, got, edges, p.Dot())
+		}
+		if got := strings.Count(p.DotProgram(), " -> "); got != 5 {
+			t.Errorf("%d edges, expected 5 in\n%s", got, p.DotProgram())
 		}
 	}
 }

@@ -179,7 +179,7 @@ func completions(root *cobra.Command) {
 		"ringside":             {"log-level": {"debug", "info", "warn", "error"}},
 		"ringside train":       {"model": models},
 		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
-		"ringside plan dump":   {"device": {"cpu", "cuda"}},
+		"ringside plan dump":   {"device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
 		"ringside gather init": {"index": {"rice", "pack12", "u16", "bitmap"}, "value": {"u2", "u4", "u8", "sign", "bf16", "f32"}},
 	}

@@ -34,7 +34,8 @@ func newPlan() *cobra.Command {
 // dumpOptions are the flags of plan dump.
 type dumpOptions struct {
 	model, file, save string
-	dot, json, noFuse bool
+	dot               string
+	json, noFuse      bool
 	timed, threads    int
 	workers, config   string
 	device            string
@@ -50,7 +51,7 @@ func newPlanDump() *cobra.Command {
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
 The plan of a program of your own is what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
 
-With --dot it prints both as graphs for Graphviz, with --json one object with both: inputs, instructions, steps, buffers, results and stats.
+With --dot it prints the plan as a graph for Graphviz, with --dot=program the program, with --json one object with both: inputs, instructions, steps, buffers, results and stats.
 
 With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
 
@@ -66,19 +67,23 @@ and every worker's programs.`,
 			if o.timed < 0 || o.threads < 0 {
 				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
 			}
-			if o.dot && o.json {
+			drawn := cmd.Flags().Changed("dot")
+			if drawn && o.json {
 				return usagef("--dot and --json exclude each other")
+			}
+			if drawn && o.dot != "plan" && o.dot != "program" {
+				return usagef("--dot=%s: expected plan or program", o.dot)
 			}
 			if o.device != "cpu" && o.device != "cuda" {
 				return usagef("--device %q: expected cpu or cuda", o.device)
 			}
-			if o.device == "cuda" && (o.timed > 0 || o.dot || o.json || o.noFuse || o.several()) {
+			if o.device == "cuda" && (o.timed > 0 || drawn || o.json || o.noFuse || o.several()) {
 				return usagef("--device cuda prints a list of steps; leave --time, --dot, --json, --no-fuse, --workers, --auto-shard and --config out")
 			}
-			if o.several() && (o.timed > 0 || o.dot || o.json) {
+			if o.several() && (o.timed > 0 || drawn || o.json) {
 				return usagef("--workers, --auto-shard and --config print text without times; leave --time, --dot and --json out")
 			}
-			if o.timed > 0 && (o.file != "" || o.dot) {
+			if o.timed > 0 && (o.file != "" || drawn) {
 				return usagef("--time runs a model and draws nothing; leave --program and --dot out")
 			}
 			return o.dump(cmd.OutOrStdout())
@@ -87,7 +92,8 @@ and every worker's programs.`,
 	c.Flags().StringVar(&o.model, "model", "qwen_t64", "whose training step")
 	c.Flags().StringVar(&o.file, "program", "", "a file with an encoded program, instead of a model's")
 	c.Flags().StringVar(&o.save, "save", "", "write the encoded program to this file")
-	c.Flags().BoolVar(&o.dot, "dot", false, "print two graphs for Graphviz instead of text")
+	c.Flags().StringVar(&o.dot, "dot", "", "print a graph for Graphviz instead of text: plan or program")
+	c.Flags().Lookup("dot").NoOptDefVal = "plan"
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object instead of text")
 	c.Flags().BoolVar(&o.noFuse, "no-fuse", false, "one step for every operation")
 	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
@@ -121,8 +127,10 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	}
 	plan := explain.Compile(p, &explain.Options{NoFuse: o.noFuse})
 	switch {
-	case o.dot:
+	case o.dot == "plan":
 		_, err = fmt.Fprint(w, plan.Dot())
+	case o.dot == "program":
+		_, err = fmt.Fprint(w, plan.DotProgram())
 	case o.json:
 		err = json.NewEncoder(w).Encode(plan.Document(times))
 	default:

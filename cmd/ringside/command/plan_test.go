@@ -28,8 +28,11 @@ func TestPlanDump(t *testing.T) {
 	if out, _, err := execute(t, "plan", "dump", "--program", file, "--no-fuse"); err != nil || strings.Contains(out, "attention_grad") {
 		t.Errorf("without fusion: %v\n%s", err, out)
 	}
-	if out, _, err := execute(t, "plan", "dump", "--program", file, "--dot"); err != nil || strings.Count(out, "digraph") != 2 || strings.Count(out, "{") != strings.Count(out, "}") {
-		t.Errorf("as graphs: %v\n%s", err, out)
+	for flag, begin := range map[string]string{"--dot": "digraph plan {\n", "--dot=plan": "digraph plan {\n", "--dot=program": "digraph program {\n"} {
+		out, _, err := execute(t, "plan", "dump", "--program", file, flag)
+		if err != nil || !strings.HasPrefix(out, begin) || strings.Count(out, "digraph") != 1 || strings.Count(out, "{") != strings.Count(out, "}") {
+			t.Errorf("%s: %v\n%s", flag, err, out)
+		}
 	}
 	if out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--time", "2"); err != nil || !strings.Contains(out, "  together\n") {
 		t.Errorf("timed: %v\n%s", err, out)
@@ -48,7 +51,7 @@ func TestPlanDumpCUDA(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}} {
+	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}, {"--dot=picture"}} {
 		if _, _, err := execute(t, append([]string{"plan", "dump"}, flags...)...); err == nil {
 			t.Errorf("%v is taken", flags)
 		}
