@@ -88,9 +88,13 @@ func (f *fixture) works(l ipc.Listener) {
 	f.expect(f.accept(l), 1, 1)
 }
 
-func testNoListener(_ *testing.T, f *fixture) {
-	_, err := f.Transport.Dial(f.ctx, f.Addr(), nil)
+func testNoListener(t *testing.T, f *fixture) {
+	addr := f.Addr()
+	_, err := f.Transport.Dial(f.ctx, addr, nil)
 	f.is("Dial", err, ipc.ErrNoListener)
+	if n := strings.Count(fmt.Sprint(err), addr); n != 1 {
+		t.Errorf("%v names the address %d times, expected once", err, n)
+	}
 }
 
 func testVersion(t *testing.T, f *fixture) {

@@ -32,6 +32,9 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	}
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "unixpacket", path)
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err // without the path, which the errors below have
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w at %s: %w", ipc.ErrNoListener, path, err)

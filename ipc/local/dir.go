@@ -55,10 +55,10 @@ func checkDir(dir string) error {
 		return fmt.Errorf("%w: %s: owner not known", ErrUnsafeDir, dir)
 	}
 	if int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%w: %s belongs to user %d, expected %d", ErrUnsafeDir, dir, st.Uid, os.Getuid())
+		return fmt.Errorf("%w: %s belongs to user %d, expected %d; use a directory of this user's own, such as local.Dir, %s", ErrUnsafeDir, dir, st.Uid, os.Getuid(), Dir())
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return fmt.Errorf("%w: %s has mode %#o, others may write; expected 0700", ErrUnsafeDir, dir, perm)
+		return fmt.Errorf("%w: %s has mode %#o, others may write; expected 0700; use a directory of this user's own, such as local.Dir, %s", ErrUnsafeDir, dir, perm, Dir())
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ func TestPrepareDir(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := local.PrepareDir(open); err == nil || !strings.Contains(err.Error(), local.Dir()) {
+		t.Errorf("%v, expected a remedy", err)
+	}
 	for _, bad := range []string{link, open, file} {
 		if err := local.PrepareDir(bad); !errors.Is(err, local.ErrUnsafeDir) || !strings.Contains(err.Error(), bad) {
 			t.Errorf("PrepareDir(%s): %v", bad, err)
@@ -71,7 +74,7 @@ func TestPrepareDir(t *testing.T) {
 	if err := os.Chown(theirs, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if err := local.PrepareDir(theirs); !errors.Is(err, local.ErrUnsafeDir) || !strings.Contains(err.Error(), "65534") {
+	if err := local.PrepareDir(theirs); !errors.Is(err, local.ErrUnsafeDir) || !strings.Contains(err.Error(), "65534") || !strings.Contains(err.Error(), local.Dir()) {
 		t.Errorf("somebody else's: %v", err)
 	}
 }

@@ -141,6 +141,9 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.T
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EADDRNOTAVAIL) {
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // without the address, which Dial's error has
+		}
 		return nil, welcome{}, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
 	if err != nil {
