@@ -87,7 +87,7 @@ func heavyPeers(r *run, what string) tool {
 	dir := must(os.Getwd())
 	for !exists(filepath.Join(dir, peersDir, "go.mod")) {
 		if dir == filepath.Dir(dir) {
-			r.without(what, errors.New(peersDir+" is not here"))
+			r.without(what, errors.New("run this in a clone of ringside, which has "+peersDir+", and go builds it"))
 			return nil
 		}
 		dir = filepath.Dir(dir)

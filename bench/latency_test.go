@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -15,6 +16,17 @@ var planeBars = map[string][]string{
 	"latency-hops": {"hops_p50_unix_over_ring", "hops_p99_unix_over_ring"},
 	"throughput":   {"messages_over_c_ring", "messages_over_openmpi", "idle_cpu_percent"},
 	"reduce":       {"reduce_over_fetch_2w", "reduce_over_fetch_4w", "reduce_sharded_over_unsharded", "reduce_dispatcher_tensor_bytes"},
+}
+
+// TestPeersOutsideTheTree checks that a run outside the source tree says where the heavy
+// peers can be built.
+func TestPeersOutsideTheTree(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var said strings.Builder
+	r := &run{Options: &Options{Logger: slog.New(slog.NewTextHandler(&said, nil))}}
+	if tool := heavyPeers(r, "netpoll"); tool != nil || !strings.Contains(said.String(), "run this in a clone of ringside") {
+		t.Errorf("%v, %s", tool, &said)
+	}
 }
 
 // TestPlaneScenarios runs them with little work: every process plays its part to the end,
