@@ -45,26 +45,33 @@ between two questions, the rest is lost, which is said, and stands in the file.`
 				return err
 			}
 			defer w.Close()
-			f, err := os.Create(path)
-			if err != nil {
-				return err
+			out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
+			end := func() error { return nil }
+			if path == "-" {
+				said = cmd.ErrOrStderr()
+			} else {
+				f, err := os.Create(path)
+				if err != nil {
+					return err
+				}
+				out, end = f, f.Close
 			}
-			tr := newTraceWriter(f)
+			tr := newTraceWriter(out)
 			err = tr.record(cmd.Context(), w, time.Duration(seconds*float64(time.Second)))
 			if cmd.Context().Err() != nil {
 				err = nil // interrupted: what there is is a trace
 			}
-			if err = errors.Join(err, tr.end(), f.Close()); err != nil {
+			if err = errors.Join(err, tr.end(), end()); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d events of %d workers in %s\n", tr.events, len(tr.workers), path)
+			fmt.Fprintf(said, "%d events of %d workers in %s\n", tr.events, len(tr.workers), path)
 			if tr.lost > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%d events were lost: workers did more between two questions than they keep\n", tr.lost)
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&path, "output", "o", "", "file to write")
+	c.Flags().StringVarP(&path, "output", "o", "", "file to write; - is standard output")
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
 	secretFlag(c.Flags(), &secretFile)
 	c.Flags().Float64Var(&seconds, "seconds", 5, "for how long; an interrupt ends it earlier")

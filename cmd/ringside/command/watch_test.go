@@ -188,6 +188,11 @@ func TestTrace(t *testing.T) {
 		t.Errorf("events: %v", count)
 	}
 	checkNesting(t, file.TraceEvents)
+	t.Chdir(t.TempDir())
+	out, errOut, err := execute(t, "trace", "--connect", addr, "-o", "-", "--seconds", "0.1")
+	if err != nil || json.Unmarshal([]byte(out), &file) != nil || !strings.Contains(errOut, "events of 2 workers") || len(listing(t, ".")) != 1 {
+		t.Errorf("to standard output: %v, %q, %.100q, files %v", err, errOut, out, listing(t, "."))
+	}
 }
 
 // checkNesting checks that any two events of a thread are nested or apart: viewers draw
