@@ -23,6 +23,7 @@ type Text struct {
 	Train []byte   // all but the end
 	Held  []byte   // the end, never trained on
 	Files []string // files of the corpus, in order
+	Left  []string // files of a folder that are left out: no text, or too much of it
 }
 
 // TextOptions configure LoadText; nil and the zero value are the defaults.
@@ -65,9 +66,10 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 	var (
 		all   []byte
 		files []string
+		left  []string
 	)
 	if st.IsDir() {
-		if all, files, err = readFolder(root, o.MaxBytes); err != nil {
+		if all, files, left, err = readFolder(root, o.MaxBytes); err != nil {
 			return nil, err
 		}
 		if len(files) == 0 {
@@ -83,7 +85,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 		return nil, fmt.Errorf("%w: %s is empty, expected text", ErrFormat, path)
 	}
 	cut := max(len(all)-int(float64(len(all))*o.HeldOut), 1)
-	return &Text{Train: all[:cut:cut], Held: all[cut:], Files: files}, nil
+	return &Text{Train: all[:cut:cut], Held: all[cut:], Files: files, Left: left}, nil
 }
 
 // readLimited reads a regular file of at most limit bytes. It counts the bytes that it
@@ -115,7 +117,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-func readFolder(root string, limit int64) (all []byte, files []string, err error) {
+func readFolder(root string, limit int64) (all []byte, files, left []string, err error) {
 	// WalkDir visits each folder in order. The byte order of whole paths differs from
 	// that where a name continues another ("a/b" and "a.go"), so paths are sorted.
 	var paths []string
@@ -136,26 +138,24 @@ func readFolder(root string, limit int64) (all []byte, files []string, err error
 		return nil
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	slices.Sort(paths)
-	for _, p := range paths {
+	for i, p := range paths {
 		b, err := readLimited(p, limit)
-		if errors.Is(err, ErrTooLarge) {
-			continue
+		if err != nil && !errors.Is(err, ErrTooLarge) {
+			return nil, nil, nil, err
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+		if err != nil || !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+			left = append(left, p)
 			continue
 		}
 		if int64(len(all)+len(b)) > limit {
-			break
+			return all, files, append(left, paths[i:]...), nil
 		}
 		all, files = append(all, b...), append(files, p)
 	}
-	return all, files, nil
+	return all, files, left, nil
 }
 
 // opticks is the text of "Opticks" by Isaac Newton, 567 KB, a test file of Go's

@@ -62,6 +62,9 @@ func TestLoadTextFolder(t *testing.T) {
 		if all := string(got.Train) + string(got.Held); all != c.want {
 			t.Errorf("at most %d bytes: %q, want %q", c.max, all, c.want)
 		}
+		if len(got.Files)+len(got.Left) != 8 || !slices.ContainsFunc(got.Left, func(p string) bool { return filepath.Base(p) == "c.bin" }) {
+			t.Errorf("at most %d bytes: files %v, left out %v", c.max, got.Files, got.Left)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -78,6 +80,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			if err != nil {
 				return err
 			}
+			sayFiles(cmd.ErrOrStderr(), path, d)
 			if apart.method != "" {
 				return apart.train(cmd, m, d, &o, &at, asJSON)
 			}
@@ -140,6 +143,27 @@ func loadData(m *train.Model, path string) (train.Data, error) {
 		return nil, fmt.Errorf("%w; or name yours with --data", err)
 	}
 	return d, err
+}
+
+// sayFiles says which files of a folder of text are trained on.
+func sayFiles(w io.Writer, path string, d train.Data) {
+	t, ok := d.(*train.Text)
+	if !ok || path == "" || len(t.Files) == 1 && len(t.Left) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "data: %d files of text in %s, %sB\n", len(t.Files), path, count(float64(len(t.Train)+len(t.Held))))
+	if n := len(t.Left); n > 0 {
+		const most = 4
+		names := make([]string, 0, most)
+		for _, f := range t.Left[:min(n, most)] {
+			names = append(names, fmt.Sprintf("%q", filepath.Base(f)))
+		}
+		more := ""
+		if n > most {
+			more = fmt.Sprintf(" and %d more", n-most)
+		}
+		fmt.Fprintf(w, "warning: %d files left out, which are no text or too large: %s%s\n", n, strings.Join(names, ", "), more)
+	}
 }
 
 func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, asJSON bool) error {

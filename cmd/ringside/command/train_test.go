@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,6 +171,25 @@ func TestTrainTerminated(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said.String(), c.says) || !strings.Contains(out.String(), "stopped before step 1000000") {
 			t.Errorf("%v: exit status %d, %q, %q; expected 143, %q", c.keep, code, &out, &said, c.says)
 		}
+	}
+}
+
+// TestTrainOnAFolder checks that it is said which files are trained on.
+func TestTrainOnAFolder(t *testing.T) {
+	file := textFile(t)
+	dir := filepath.Dir(file)
+	for i := range 6 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.bin", i)), []byte{0, 1}, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"train", "--in-process", "--steps", "1", "--batch", "1", "--sample=-1", "--data"}
+	_, said, err := execute(t, append(args, dir)...)
+	if want := "data: 1 files of text in " + dir + ", 13.5kB\nwarning: 6 files left out, which are no text or too large: \"0.bin\", \"1.bin\", \"2.bin\", \"3.bin\" and 2 more\n"; err != nil || !strings.HasPrefix(said, want) {
+		t.Errorf("%v, %q, expected %q", err, said, want)
+	}
+	if _, said, err = execute(t, append(args, file)...); err != nil || strings.Contains(said, "data:") {
+		t.Errorf("a file: %v, %q", err, said)
 	}
 }
 
