@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/data"
 )
 
 // patience bounds what a test waits for; nothing is measured by it.
@@ -269,7 +270,7 @@ func TestDemo(t *testing.T) {
 	}
 	workers := map[string]bool{}
 	d := json.NewDecoder(strings.NewReader(out))
-	for _, model := range demoModels {
+	for _, model := range []string{"fashion-mlp", "qwen3-tiny"} {
 		var o outcome
 		if err := d.Decode(&o); err != nil {
 			t.Fatalf("%v in %s", err, out)
@@ -297,6 +298,51 @@ func TestDemoSaysWhatFailed(t *testing.T) {
 	}
 	if !strings.Contains(out, "bits per byte") {
 		t.Errorf("the other model's summary is missing: %s", out)
+	}
+}
+
+// TestDemoModels checks that a model whose usual data is missing is left out before
+// anything is trained, and that data of a flag must be there.
+func TestDemoModels(t *testing.T) {
+	here, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	images := func(ok bool) func(...string) (*data.ImageFiles, error) {
+		return func(...string) (*data.ImageFiles, error) {
+			if !ok {
+				return nil, data.ErrNotFound
+			}
+			return &data.ImageFiles{}, nil
+		}
+	}
+	text := func(ok bool) func(...string) (string, error) {
+		return func(...string) (string, error) {
+			if !ok {
+				return "", data.ErrNotFound
+			}
+			return here, nil
+		}
+	}
+	for _, c := range []struct {
+		images, text         string
+		hasImages, hasText   bool
+		models, left, failed string
+	}{
+		{"", "", true, true, "fashion-mlp qwen3-tiny", "", ""},
+		{"", "", false, true, "qwen3-tiny", "--images", ""},
+		{"", "", true, false, "fashion-mlp", "--text", ""},
+		{"", "", false, false, "", "", "--images"},
+		{here, here, false, false, "fashion-mlp qwen3-tiny", "", ""},
+		{gone, "", true, true, "", "", "--images: stat " + gone},
+		{"", gone, true, true, "", "", "--text: stat " + gone},
+	} {
+		models, left, err := demoModels(c.images, c.text, images(c.hasImages), text(c.hasText))
+		var names []string
+		for _, m := range models {
+			names = append(names, m.model)
+		}
+		if got := strings.Join(names, " "); got != c.models || (err != nil) != (c.failed != "") || err != nil && !strings.Contains(err.Error(), c.failed) ||
+			(len(left) > 0) != (c.left != "") || len(left) > 0 && !strings.Contains(left[0].Error(), c.left) {
+			t.Errorf("%+v: %s, left %v, %v", c, got, left, err)
+		}
 	}
 }
 

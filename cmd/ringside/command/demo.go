@@ -18,10 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/data"
 )
-
-// demoModels are trained at once, each by a client of its own.
-var demoModels = []string{"fashion-mlp", "qwen3-tiny"}
 
 // demoGrace is how long a client may take to end in good order.
 const demoGrace = 10 * time.Second
@@ -37,40 +35,40 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "train two models at once on a cluster of two workers",
 		Long: `Demo starts a dispatcher and two workers, each a process, and trains an image classifier and a language model on
-them at the same time, each from a client process of its own. It ends with what they learned.`,
+them at the same time, each from a client process of its own. It ends with what they learned. Where the data of one of them is
+not installed, it trains the other.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
 			if err := positive(cmd.Flags(), "steps"); err != nil {
 				return err
 			}
-			for _, f := range []struct{ flag, path string }{{"images", images}, {"text", text}} {
-				if f.path == "" {
-					continue
-				}
-				if _, err := os.Stat(f.path); err != nil { // before anything is trained
-					return fmt.Errorf("--%s: %w", f.flag, err)
-				}
+			said := cmd.ErrOrStderr()
+			models, left, err := demoModels(images, text, data.FindFashionMNIST, data.FindText)
+			if err != nil {
+				return err
+			}
+			for _, why := range left {
+				fmt.Fprintf(said, "left out: %v\n", why)
 			}
 			me, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("finding this program: %w", err)
 			}
 			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
-				Workers: len(demoModels), Threads: coresEach(len(demoModels)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: len(models), Threads: coresEach(len(models)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			said := cmd.ErrOrStderr()
 			for _, p := range c.Parts() {
 				fmt.Fprintf(said, "%s: process %d\n", p.Child, p.PID)
 			}
-			clients := make([]*demoClient, len(demoModels))
+			clients := make([]*demoClient, len(models))
 			var wg sync.WaitGroup
-			for i, model := range demoModels {
-				d := &demoClient{model: model, path: map[string]string{"fashion-mlp": images, "qwen3-tiny": text}[model]}
+			for i := range models {
+				d := &models[i]
 				clients[i] = d
 				wg.Go(func() { d.err = d.train(cmd.Context(), me, c.Addr(), steps, said) })
 			}
@@ -90,6 +88,9 @@ them at the same time, each from a client process of its own. It ends with what 
 				}
 				errs = append(errs, err)
 			}
+			for _, why := range left { // the first time was long ago
+				fmt.Fprintf(said, "left out: %v\n", why)
+			}
 			if err := errors.Join(errs...); err != nil || cmd.Context().Err() == nil {
 				return err
 			}
@@ -101,6 +102,32 @@ them at the same time, each from a client process of its own. It ends with what 
 	c.Flags().StringVar(&images, "images", "", "folder of images in IDX files (default: Fashion-MNIST)")
 	c.Flags().StringVar(&text, "text", "", "file or folder of text (default: what comes with Go)")
 	return c
+}
+
+// demoModels returns the models that are trained at once, and why others are left out.
+// The data of a flag must be there; of the usual data one of the two is enough.
+func demoModels(images, text string, findImages func(...string) (*data.ImageFiles, error), findText func(...string) (string, error)) (models []demoClient, left []error, err error) {
+	for _, m := range []struct {
+		name, flag, path string
+		find             func() error
+	}{
+		{"fashion-mlp", "images", images, func() error { _, err := findImages(); return err }},
+		{"qwen3-tiny", "text", text, func() error { _, err := findText(); return err }},
+	} {
+		if m.path != "" {
+			if _, err := os.Stat(m.path); err != nil {
+				return nil, nil, fmt.Errorf("--%s: %w", m.flag, err)
+			}
+		} else if err := m.find(); err != nil {
+			left = append(left, fmt.Errorf("%s: %w; or name yours with --%s", m.name, err, m.flag))
+			continue
+		}
+		models = append(models, demoClient{model: m.name, path: m.path})
+	}
+	if len(models) == 0 {
+		return nil, nil, errors.Join(left...)
+	}
+	return models, left, nil
 }
 
 // demoClient is a process that trains one model.
