@@ -11,12 +11,18 @@ import (
 
 // Save writes ps to a safetensors file at path. The file is replaced as a whole or not at
 // all. Save reads one tensor at a time. It adds notes, which may be nil; Load returns
-// them.
+// them. If an operation of the session failed before, Save returns its error.
 func Save(path string, ps []tensor.Named, notes map[string]string) error {
 	out := make([]safetensors.Tensor, len(ps))
 	for i, p := range ps {
 		if err := p.T.Err(); err != nil {
 			return fmt.Errorf("nn: saving %s: %w", p.Name, err)
+		}
+		if s := p.T.Session(); i == 0 || s != ps[i-1].T.Session() {
+			// Later, its first error would look like one of the tensor that is read.
+			if err := s.Sync(); err != nil {
+				return fmt.Errorf("nn: saving to %s, after an earlier error of the session: %w", path, err)
+			}
 		}
 		out[i] = safetensors.Tensor{Name: p.Name, DType: safetensors.TypeOf(p.T.DType()), Shape: safetensors.Dims(p.T.Shape()), From: p.T.ViewBytes}
 	}

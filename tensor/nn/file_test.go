@@ -154,3 +154,22 @@ func testSaveFails(t *devicetest.T) {
 		t.Errorf("the file changed: %v", err)
 	}
 }
+
+func TestSaveAfterAnError(t *testing.T) { devicetest.Each(t, testSaveAfterAnError) }
+
+// testSaveAfterAnError checks that the error of an earlier operation is not said to be of
+// a tensor that is saved.
+func testSaveAfterAnError(t *devicetest.T) {
+	s := newSession(t, 1)
+	ps := nn.NewMLP(s, 3, 4, 2, nil).Params()
+	tensor.Zeros(s, tensor.F32, 2, 3).Matmul(tensor.Zeros(s, tensor.F32, 2, 3))
+	path := filepath.Join(t.TempDir(), "x")
+	err := nn.Save(path, ps, nil)
+	if !errors.Is(err, tensor.ErrShape) || !strings.Contains(err.Error(), "an earlier error of the session: matmul") || strings.Contains(err.Error(), ps[0].Name) {
+		t.Errorf("%v", err)
+	}
+	s.ClearErr()
+	if err := nn.Save(path, ps, nil); err != nil {
+		t.Errorf("after ClearErr: %v", err)
+	}
+}
