@@ -1,10 +1,11 @@
 // Package collective lets a group of processes compute together: every rank makes the
 // same call at the same point, and each returns with its part of the result. It has the
 // operations of MPI and NCCL on Go slices (all-reduce, reduce, reduce-scatter,
-// all-gather, broadcast, scatter, gather, all-to-all, barrier, send and receive),
-// blocking and started (the names that end in Async), and on encodable values. Package
-// tensor/spmd has those on tensors. A call that comes again and again with the same
-// buffers may be made once and run ([Persistent]: the names that end in Init).
+// all-gather, broadcast, scatter, gather, all-to-all, send and receive; the barrier is
+// the method [Group.Barrier]), blocking and started (the names that end in Async), and on
+// encodable values. Package tensor/spmd has those on tensors. A call that comes again and
+// again with the same buffers may be made once and run ([Persistent]: the names that end
+// in Init).
 //
 // [Init] makes the group of all processes of a launcher; [Local] makes one inside a
 // process, for tests; [New] makes one over given conns. Ranks that share a host use
@@ -42,6 +43,9 @@
 //     naming both calls
 //   - a context that is done on one rank: its error there, [ErrAborted] on the others,
 //     for they can't go on without it
+//
+// Errors number the calls of all ranks from #1, which is [Init]'s own barrier, so that a
+// program's first call is #2.
 //
 // Data in destinations is undefined afterwards, which includes sources of calls in place.
 // [Group.Shrink] makes a group of the ranks that are left.
