@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +31,7 @@ func newTop() *cobra.Command {
 		Short: "show what a dispatcher and its workers do, again and again",
 		Long: `Top asks a dispatcher and its workers every so often what they did, and shows how busy each worker is, how much of that
 it waited in collectives, what waits for it, how many of its runs found their plan, its operations by kind, and the sessions that worked
-most. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
+most. A narrow terminal gets fewer columns. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
 compiled, found and gave up so far. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
 done, and until then is said to be silent.`,
 		Args: noArgs,
@@ -75,7 +75,7 @@ func watcher(ctx context.Context, addr, secretFile string) (*client.Monitor, err
 
 // top prints a report an interval.
 func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Duration, once, asJSON bool) error {
-	_, draws := terminal(out)
+	cols, draws := terminal(out)
 	last, err := sampleNow(ctx, w, nil, interval)
 	if err != nil {
 		return err
@@ -97,12 +97,15 @@ func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Du
 		case asJSON:
 			err = enc.Encode(r)
 		case draws && !once:
+			if c, ok := terminal(out); ok {
+				cols = c // the window may have another size by now
+			}
 			var b bytes.Buffer
 			b.WriteString("\x1b[H\x1b[2J") // from the top of an empty screen
-			writeTop(&b, r)
+			_ = writeTop(&b, r, cols)
 			_, err = out.Write(b.Bytes())
 		default:
-			err = writeTop(out, r)
+			err = writeTop(out, r, cols)
 			if !once && err == nil {
 				_, err = fmt.Fprintln(out)
 			}
@@ -128,47 +131,132 @@ func busyBar(busy, waiting float64) string {
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// writeTop prints a report as tables.
-func writeTop(w io.Writer, r *metrics.Report) error {
+// number returns "1 client", "2 clients".
+func number(n uint64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// The columns of the two tables, and those that a narrow terminal does without, the first
+// ones first.
+var (
+	workerColumns  = []string{"worker", "pid", "busy", "", "waits", "sessions", "runs/s", "plan hits", "collectives/s", "sent B/s", "backlog", "queued B", "memory B"}
+	workerSpare    = []string{"pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "memory B", "waits", "busy", "sessions"}
+	sessionColumns = []string{"session", "name", "worker", "of", "busy", "waits", "runs/s", "backlog"}
+	sessionSpare   = []string{"of", "backlog", "waits", "worker"}
+)
+
+// writeTop prints a report as tables, in lines of at most cols characters; 0 is no limit.
+func writeTop(w io.Writer, r *metrics.Report, cols int) error {
+	var b strings.Builder
 	d := &r.Dispatcher
-	fmt.Fprintf(w, "%s  %d clients, %d sessions (%d wait for workers), %d workers; dispatcher: %s messages/s, %sB/s, of tensors %sB/s\n\n",
-		r.Time.Format(time.TimeOnly), d.Clients, d.Sessions, d.Waiting, len(r.Workers), count(d.Messages), count(d.Bytes), count(d.TensorBytes))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "worker\tpid\tbusy\t\twaits\tsessions\truns/s\tplan hits\tcollectives/s\tsent B/s\tbacklog\tqueued B\tmemory B")
+	wrap(&b, []string{
+		r.Time.Format(time.TimeOnly) + "  " + number(d.Clients, "client"),
+		fmt.Sprintf("%s (%d wait for workers)", number(d.Sessions, "session"), d.Waiting),
+		fmt.Sprintf("%s; dispatcher: %s messages/s", number(uint64(len(r.Workers)), "worker"), count(d.Messages)),
+		count(d.Bytes) + "B/s",
+		fmt.Sprintf("of tensors %sB/s", count(d.TensorBytes)),
+	}, cols)
+	b.WriteByte('\n')
+	rows := [][]string{workerColumns}
 	for i := range r.Workers {
 		x := &r.Workers[i]
-		if x.Silent > 0 {
-			fmt.Fprintf(tw, "%s\t%d\tsilent for %.1fs\t\t\t%d\t\t\t\t\t\t%s\t\n", x.Name, x.PID, x.Silent, x.Sessions, count(float64(x.QueuedBytes)))
-			continue
-		}
-		hits := "-"
+		row := []string{x.Name, fmt.Sprint(x.PID), busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting), fmt.Sprint(x.Sessions), count(x.Runs), "-",
+			count(x.Collectives), count(x.MovedBytes), fmt.Sprint(x.Backlog), count(float64(x.QueuedBytes)),
+			fmt.Sprintf("%s of %s", count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes)))}
 		if x.Runs > 0 {
-			hits = percent(x.PlanHits / x.Runs)
+			row[7] = percent(x.PlanHits / x.Runs)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s of %s\n", x.Name, x.PID, busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting),
-			x.Sessions, count(x.Runs), hits, count(x.Collectives), count(x.MovedBytes), x.Backlog, count(float64(x.QueuedBytes)),
-			count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes)))
+		if x.Silent > 0 { // only what the dispatcher knows
+			row = []string{x.Name, fmt.Sprint(x.PID), fmt.Sprintf("silent for %.1fs", x.Silent), "", "", fmt.Sprint(x.Sessions), "", "", "", "", "", count(float64(x.QueuedBytes)), ""}
+		}
+		rows = append(rows, row)
 	}
+	writeTable(&b, rows, workerSpare, cols)
 	if len(r.Sessions) > 0 {
-		fmt.Fprintln(tw, "\nsession\tname\tworker\tof\tbusy\twaits\truns/s\tbacklog")
+		rows = [][]string{sessionColumns}
 		for _, s := range r.Sessions[:min(len(r.Sessions), topSessions)] {
-			fmt.Fprintf(tw, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\n", s.ID, s.Name, s.Worker, s.Workers, percent(s.Busy), percent(s.Waiting), count(s.Runs), s.Backlog)
+			rows = append(rows, []string{fmt.Sprint(s.ID), s.Name, s.Worker, fmt.Sprint(s.Workers), percent(s.Busy), percent(s.Waiting), count(s.Runs), fmt.Sprint(s.Backlog)})
 		}
+		b.WriteByte('\n')
+		writeTable(&b, rows, sessionSpare, cols)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
+	if len(r.Ops) > 0 {
+		names := slices.SortedFunc(maps.Keys(r.Ops), func(a, b string) int { return cmp.Or(cmp.Compare(r.Ops[b], r.Ops[a]), strings.Compare(a, b)) })
+		var ops []string
+		for _, n := range names[:min(len(names), topOps)] {
+			ops = append(ops, fmt.Sprintf("%s %s", n, count(r.Ops[n])))
+		}
+		if more := len(names) - len(ops); more > 0 {
+			ops = append(ops, fmt.Sprintf("and %d others", more))
+		}
+		ops[0] = "operations/s: " + ops[0]
+		b.WriteByte('\n')
+		wrap(&b, ops, cols)
 	}
-	if len(r.Ops) == 0 {
-		return nil
-	}
-	names := slices.SortedFunc(maps.Keys(r.Ops), func(a, b string) int { return cmp.Or(cmp.Compare(r.Ops[b], r.Ops[a]), strings.Compare(a, b)) })
-	var ops []string
-	for _, n := range names[:min(len(names), topOps)] {
-		ops = append(ops, fmt.Sprintf("%s %s", n, count(r.Ops[n])))
-	}
-	if more := len(names) - len(ops); more > 0 {
-		ops = append(ops, fmt.Sprintf("and %d others", more))
-	}
-	_, err := fmt.Fprintf(w, "\noperations/s: %s\n", strings.Join(ops, ", "))
+	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// wrap prints parts with commas between them, on as few lines of cols characters as it
+// takes.
+func wrap(b *strings.Builder, parts []string, cols int) {
+	at := 0
+	for i, p := range parts {
+		if i < len(parts)-1 {
+			p += ","
+		}
+		n := utf8.RuneCountInString(p)
+		switch {
+		case at == 0:
+		case cols > 0 && at+1+n > cols:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(cut(p, cols))
+		at += n
+	}
+	b.WriteByte('\n')
+}
+
+// cut returns the first cols characters of a line; 0 is no limit.
+func cut(line string, cols int) string {
+	if cols > 0 && utf8.RuneCountInString(line) > cols {
+		return string([]rune(line)[:cols])
+	}
+	return line
+}
+
+// writeTable prints rows, headings first, in columns. It leaves out the columns of spare,
+// in that order, until a line fits into cols characters, and cuts what is still longer.
+func writeTable(b *strings.Builder, rows [][]string, spare []string, cols int) {
+	widths, all := make([]int, len(rows[0])), 0
+	for c := range widths {
+		for _, row := range rows {
+			widths[c] = max(widths[c], utf8.RuneCountInString(row[c])+2)
+		}
+		all += widths[c]
+	}
+	for _, name := range spare {
+		if cols <= 0 || all-2 <= cols {
+			break
+		}
+		c := slices.Index(rows[0], name)
+		all -= widths[c]
+		widths[c] = 0
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for c, cell := range row {
+			if widths[c] > 0 {
+				line.WriteString(cell + strings.Repeat(" ", widths[c]-utf8.RuneCountInString(cell)))
+			}
+		}
+		b.WriteString(strings.TrimRight(cut(line.String(), cols), " ") + "\n")
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -107,7 +108,7 @@ func TestTop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 clients, 1 sessions", "\nw0 ", "\nw1 ", "summer", "plan hits"} {
+	for _, want := range []string{"1 client, 1 session (", "\nw0 ", "\nw1 ", "summer", "plan hits"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -245,6 +246,38 @@ func TestWatchMistakes(t *testing.T) {
 	} {
 		if _, _, err := execute(t, x.args...); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v: %v, expected %q", x.args, err, x.want)
+		}
+	}
+}
+
+// TestTopFits checks that the tables fit into a terminal of any width, with the most
+// important columns, and that without a width nothing is left out.
+func TestTopFits(t *testing.T) {
+	r := &metrics.Report{
+		Dispatcher: metrics.Dispatcher{Clients: 12, Sessions: 345, Waiting: 6, Messages: 123456, Bytes: 9.9e9},
+		Workers: []metrics.Worker{
+			{Name: "w0", PID: 4194304, Busy: 1, Waiting: 0.5, Sessions: 12, Runs: 999, PlanHits: 999, ArenaInUse: 1 << 33, ArenaBytes: 1 << 34},
+			{Name: "w1-of-another-host", PID: 1, Silent: 2.5, QueuedBytes: 7},
+		},
+		Sessions: []metrics.Session{{ID: 1 << 60, Name: "a name of a session that is rather long, and é at its end", Worker: "w0", Workers: 2}},
+		Ops:      map[string]float64{"matmul": 5, "tanh": 4, "causal_softmax": 3, "layer_norm_grad_w": 2, "cross_entropy_grad": 1},
+	}
+	for _, cols := range []int{0, 200, 80, 40, 5} {
+		var b strings.Builder
+		if err := writeTop(&b, r, cols); err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		for line := range strings.Lines(b.String()) {
+			longest = max(longest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+		}
+		if cols > 0 && longest > cols || cols == 0 && longest <= 80 {
+			t.Errorf("%d columns: a line of %d\n%s", cols, longest, &b)
+		}
+		for _, want := range append([]string{"runs/s", "worker"}, map[int][]string{0: workerColumns, 80: {"busy", "waits"}}[cols]...) {
+			if cols >= 40 && !strings.Contains(b.String(), want) {
+				t.Errorf("%d columns: no %q in\n%s", cols, want, &b)
+			}
 		}
 	}
 }
