@@ -27,7 +27,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,10 @@ demo: build tools-data ## train two models at once on two workers and show what 
 
 test: ## the quick tests: under 4 minutes on 2 cores
 	$(GO) test -short $(JOBS) $(PACKAGES)
+	@echo "long tests, and those of what is not installed here, were left out: make skipped names them"
+
+skipped: ## the quick tests again, naming those that are left out and why
+	$(GO) test -short -v $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
 
 check: vet lint race purego gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
 
