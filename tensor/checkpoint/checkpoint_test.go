@@ -258,6 +258,15 @@ func TestMismatch(t *testing.T) {
 	if x, err := tensor.Data[float32](a); err != nil || x[0] != 0 {
 		t.Errorf("%v %v", x, err)
 	}
+	if err := mustOpen(t, dir).RestorePart(t.Context(), []tensor.Named{{Name: "a", T: a}}); err != nil {
+		t.Errorf("a part: %v", err)
+	}
+	if x, err := tensor.Data[float32](a); err != nil || x[0] != 1 {
+		t.Errorf("a part: %v %v", x, err)
+	}
+	if err := mustOpen(t, dir).RestorePart(t.Context(), []tensor.Named{{Name: "a", T: a}, {Name: "d", T: a}}); !errors.Is(err, ErrMismatch) {
+		t.Errorf("a part that is not there: %v", err)
+	}
 	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}

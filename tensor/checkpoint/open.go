@@ -197,7 +197,17 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 // run out of memory, or a file changed meanwhile, Restore returns an error with some
 // tensors restored and the others as they were.
 func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error {
-	found, err := c.fit(tensors)
+	return c.restore(ctx, tensors, false)
+}
+
+// RestorePart is Restore of some of the tensors that c has, such as the parameters of a
+// model without the state of its optimizer.
+func (c *Checkpoint) RestorePart(ctx context.Context, tensors []tensor.Named) error {
+	return c.restore(ctx, tensors, true)
+}
+
+func (c *Checkpoint) restore(ctx context.Context, tensors []tensor.Named, part bool) error {
+	found, err := c.fit(tensors, part)
 	if err != nil || len(tensors) == 0 {
 		return err
 	}
@@ -261,8 +271,9 @@ func (c *Checkpoint) change(ctx context.Context, tensors []tensor.Named, found [
 	return err
 }
 
-// fit returns the tensors in c, or an error that lists the differences.
-func (c *Checkpoint) fit(tensors []tensor.Named) ([]*Tensor, error) {
+// fit returns the tensors in c, or an error that lists the differences. With part c may
+// have others as well.
+func (c *Checkpoint) fit(tensors []tensor.Named, part bool) ([]*Tensor, error) {
 	found := make([]*Tensor, len(tensors))
 	used := make(map[string]bool, len(tensors))
 	var diff safetensors.Differences
@@ -281,7 +292,7 @@ func (c *Checkpoint) fit(tensors []tensor.Named) ([]*Tensor, error) {
 		}
 	}
 	for i := range c.Tensors {
-		if name := c.Tensors[i].Name; !used[name] {
+		if name := c.Tensors[i].Name; !used[name] && !part {
 			diff.Unexpected = append(diff.Unexpected, name)
 		}
 	}

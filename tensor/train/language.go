@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -121,6 +122,16 @@ const promptBytes = 32
 // writer is a model that can continue a text.
 type writer interface {
 	Generate(ctx context.Context, prompt []int32, n int, o model.Sampling) ([]int32, error)
+	Stream(ctx context.Context, prompt []int32, n int, o model.Sampling) iter.Seq2[int32, error]
+}
+
+// tokensOf returns a text's bytes as tokens.
+func tokensOf(text []byte) []int32 {
+	tokens := make([]int32, len(text))
+	for i, b := range text {
+		tokens[i] = int32(b)
+	}
+	return tokens
 }
 
 // sample has the model continue a prompt. An interrupt ends the sample early.
@@ -133,11 +144,7 @@ func (d *Text) sample(ctx context.Context, r *run) error {
 	if len(prompt) == 0 {
 		prompt = d.Held[:min(promptBytes, len(d.Held))]
 	}
-	tokens := make([]int32, len(prompt))
-	for i, b := range prompt {
-		tokens[i] = int32(b)
-	}
-	more, err := w.Generate(ctx, tokens, r.o.Sample, model.Sampling{Temperature: 0.7, TopK: 40, Seed: r.o.Seed})
+	more, err := w.Generate(ctx, tokensOf(prompt), r.o.Sample, model.Sampling{Temperature: 0.7, TopK: 40, Seed: r.o.Seed})
 	if err != nil && ctx.Err() == nil {
 		return err
 	}

@@ -57,6 +57,14 @@ func (m *Model) Load(path string) (Data, error) {
 	return LoadText(path)
 }
 
+// takes returns an error for data that does not fit the model.
+func (m *Model) takes(d Data) error {
+	if d.kind() != m.Data {
+		return fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
+	}
+	return d.check(m)
+}
+
 // Train trains the model on d in the session s, evaluates it on the held-out part of d,
 // and writes a sample if it is a language model. If ctx is done between two steps, Train
 // saves and returns the state so far without evaluating it, and returns no error. With an
@@ -81,10 +89,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err := r.o.check(); err != nil {
 		return r.sum, err
 	}
-	if d.kind() != m.Data {
-		return r.sum, fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
-	}
-	if err := d.check(m); err != nil {
+	if err := m.takes(d); err != nil {
 		return r.sum, err
 	}
 	if r.o.Save != "" { // fail now rather than after the training
@@ -104,7 +109,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		return r.sum, err
 	}
 	if r.o.Load != "" {
-		if _, err := nn.Load(r.o.Load, r.net.Params(), nil); err != nil {
+		if err := load(ctx, r.o.Load, r.net.Params()); err != nil {
 			return r.sum, err
 		}
 	}

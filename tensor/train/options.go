@@ -52,8 +52,9 @@ type Options struct {
 	// depend on it.
 	LossEvery int
 
-	// Load and Save are safetensors files: the initial weights, and the file for the
-	// final ones. Load takes the weights only; the optimizer begins anew.
+	// Load is where the initial weights are: a safetensors file, a folder with a
+	// model.safetensors, or a checkpoint's folder, of which the weights are taken only;
+	// the optimizer begins anew. Save is the safetensors file for the final weights.
 	Load, Save string
 
 	// Checkpoint is a folder to which the run is saved so that it can be resumed: after

@@ -290,6 +290,18 @@ func testGenerateShortPrompt(t *devicetest.T) {
 	if got, err := m.Generate(ctx, []int32{7}, 3, Sampling{}); !errors.Is(err, context.Canceled) || len(got) != 0 {
 		t.Errorf("cancelled: %v, %v", got, err)
 	}
+	var streamed []int32
+	for next, err := range m.Stream(context.Background(), []int32{7}, 9, Sampling{Temperature: 1, Seed: 5}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if streamed = append(streamed, next); len(streamed) == 4 {
+			break
+		}
+	}
+	if !slices.Equal(streamed, a[:4]) {
+		t.Errorf("streamed %v, expected %v", streamed, a[:4])
+	}
 	if _, err := m.Generate(context.Background(), []int32{99}, 1, Sampling{}); !errors.Is(err, tensor.ErrIndex) {
 		t.Errorf("a token beyond the vocabulary: %v", err)
 	}
@@ -300,7 +312,8 @@ func testGenerateShortPrompt(t *devicetest.T) {
 func TestSampling(t *testing.T) {
 	logits := []float32{1, 3, 2, 0}
 	const draws = 20000
-	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 0.5, Seed: 1}, {Temperature: 2, TopK: 2}, {TopK: 3}} {
+	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 0.5, Seed: 1}, {Temperature: 2, TopK: 2}, {TopK: 3},
+		{Temperature: 1, TopP: 0.7}, {Temperature: 1, TopK: 3, TopP: 0.01}, {Temperature: 1, TopP: 1}} {
 		p := newPicker(len(logits), o)
 		count := make([]float64, len(logits))
 		for range draws {
@@ -317,6 +330,8 @@ func TestSampling(t *testing.T) {
 			}
 			switch {
 			case o.Temperature == 0 && rank > 0, o.TopK > 0 && rank >= o.TopK:
+			// of 0.64, 0.24, 0.09 and 0.03 two are at least 0.7, one is at least 0.01
+			case o.TopP == 0.7 && rank > 1, o.TopP == 0.01 && rank > 0:
 			case o.Temperature == 0:
 				want[i] = 1
 			default:

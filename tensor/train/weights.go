@@ -1,0 +1,149 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/nn/model"
+	"github.com/ringside-go/ringside/tensor/safetensors"
+)
+
+// weightsName is the file of weights in a folder that is no checkpoint, as other
+// libraries name it.
+const weightsName = "model.safetensors"
+
+// weightsAt returns the file of weights at path: path itself, model.safetensors in the
+// folder path, or "" for a checkpoint's folder.
+func weightsAt(path string) (file string, err error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("train: weights: %w", err)
+	}
+	if !st.IsDir() {
+		return path, nil
+	}
+	if _, err := os.Stat(filepath.Join(path, weightsName)); !errors.Is(err, fs.ErrNotExist) {
+		return filepath.Join(path, weightsName), err
+	}
+	return "", nil
+}
+
+// ModelOf returns the model whose weights are at path: a file or a folder, as of
+// Options.Load, that a training run wrote. It returns ErrModel if they are of none.
+func ModelOf(path string) (*Model, error) {
+	file, err := weightsAt(path)
+	if err != nil {
+		return nil, err
+	}
+	var notes map[string]string
+	if file != "" {
+		f, err := safetensors.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		notes = f.Metadata()
+	} else {
+		c, err := checkpoint.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		notes = c.Notes
+	}
+	m, err := Find(notes[noteModel])
+	if err != nil {
+		return nil, fmt.Errorf("%s does not say which model it is of: %w", path, err)
+	}
+	return m, nil
+}
+
+// load gives the parameters the weights at path, a file or a folder.
+func load(ctx context.Context, path string, params []tensor.Named) error {
+	file, err := weightsAt(path)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		_, err := nn.Load(file, params, nil)
+		return err
+	}
+	c, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.RestorePart(ctx, params)
+}
+
+// open builds the model with the weights at path.
+func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.Layer, error) {
+	net, err := m.build(s)
+	if err != nil {
+		return nil, err
+	}
+	return net, load(ctx, path, net.Params())
+}
+
+// Continue has the language model with the weights at path (as of Options.Load) continue
+// prompt, which is not empty, by n bytes, and yields each as soon as it is known. An error
+// is the last that it yields, that of ctx included.
+func (m *Model) Continue(ctx context.Context, s *tensor.Session, path string, prompt []byte, n int, o model.Sampling) iter.Seq2[byte, error] {
+	return func(yield func(byte, error) bool) {
+		net, err := m.open(ctx, s, path)
+		w, ok := net.(writer)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: %s learns from %s and writes no text", ErrModel, m.Name, m.Data)
+		}
+		if err != nil {
+			yield(0, err)
+			return
+		}
+		for next, err := range w.Stream(ctx, tokensOf(prompt), n, o) {
+			if !yield(byte(next), err) {
+				return
+			}
+		}
+	}
+}
+
+// Evaluation is how a model does on data that it was not trained on.
+type Evaluation struct {
+	Model       string   `json:"model"`
+	Engine      string   `json:"engine"`
+	Data        string   `json:"data"`
+	Weights     string   `json:"weights"`
+	Parameters  int      `json:"parameters"`
+	HeldOut     float64  `json:"held_out_loss"` // mean, in nats
+	Accuracy    *float64 `json:"accuracy,omitempty"`
+	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
+	Seconds     float64  `json:"seconds"`
+}
+
+// Evaluate evaluates the model with the weights at path (as of Options.Load) on the
+// held-out part of d, as Train does in the end.
+func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path string) (*Evaluation, error) {
+	begin := time.Now()
+	if err := m.takes(d); err != nil {
+		return nil, err
+	}
+	net, err := m.open(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{s: s, model: m, net: net, sum: &Summary{}}
+	if err := d.evaluate(ctx, r); err != nil {
+		return nil, err
+	}
+	return &Evaluation{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Weights: path, Parameters: nn.Count(net.Params()),
+		HeldOut: r.sum.HeldOut, Accuracy: r.sum.Accuracy, BitsPerByte: r.sum.BitsPerByte, Seconds: time.Since(begin).Seconds()}, nil
+}

@@ -1,0 +1,89 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
+	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/nn/model"
+)
+
+// TestAfterTraining checks that the weights of a run, from a file, a folder or a
+// checkpoint, give the run's own held-out loss and sample.
+func TestAfterTraining(t *testing.T) { devicetest.Each(t, testAfterTraining) }
+
+func testAfterTraining(t *devicetest.T) {
+	m := find(t, "qwen3-tiny")
+	folder, kept := t.TempDir(), filepath.Join(t.TempDir(), "run")
+	o := Options{Steps: 3, Batch: 2, Sample: 12, Prompt: "the ", Seed: 4, Save: filepath.Join(folder, weightsName), Checkpoint: kept}
+	sum, err := m.Train(t.Context(), inProcess(t), someText(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{o.Save, folder, kept} {
+		if is, err := ModelOf(path); err != nil || is.Name != m.Name {
+			t.Errorf("%s: model %v, %v", path, is, err)
+		}
+		e, err := m.Evaluate(t.Context(), inProcess(t), someText(), path)
+		if err != nil || e.HeldOut != sum.HeldOut || *e.BitsPerByte != *sum.BitsPerByte || e.Parameters != sum.Parameters || e.Weights != path {
+			t.Errorf("%s: %+v, %v; the run had a loss of %v", path, e, err, sum.HeldOut)
+		}
+		text := []byte(o.Prompt)
+		for b, err := range m.Continue(t.Context(), inProcess(t), path, text, o.Sample, model.Sampling{Temperature: 0.7, TopK: 40, Seed: o.Seed}) {
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			text = append(text, b)
+		}
+		if got := strings.ToValidUTF8(string(text), "\uFFFD"); got != sum.Sample {
+			t.Errorf("%s: %q, the run wrote %q", path, got, sum.Sample)
+		}
+		again := Options{Steps: 1, Batch: 2, Sample: -1, Load: path}
+		if next, err := m.Train(t.Context(), inProcess(t), someText(), &again); err != nil || next.Losses[0].Loss >= sum.Losses[0].Loss {
+			t.Errorf("%s: training on: %+v, %v", path, next, err)
+		}
+	}
+
+	nothing, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	s := inProcess(t)
+	if err := nn.Save(other, []tensor.Named{{Name: "a", T: tensor.Ones(s, tensor.F32, 2)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{nothing: checkpoint.ErrNone, other: ErrModel, filepath.Join(nothing, "gone"): os.ErrNotExist} {
+		if _, err := ModelOf(path); !errors.Is(err, want) {
+			t.Errorf("%s: %v, expected %v", path, err, want)
+		}
+	}
+	if _, err := m.Evaluate(t.Context(), s, someText(), other); !errors.Is(err, nn.ErrMismatch) {
+		t.Errorf("another model's weights: %v", err)
+	}
+	if _, err := m.Evaluate(t.Context(), s, someImages(), kept); !errors.Is(err, ErrData) {
+		t.Errorf("images for a language model: %v", err)
+	}
+	mlp := find(t, "fashion-mlp")
+	images := Options{Steps: 1, Batch: 2, Save: filepath.Join(t.TempDir(), "mlp")}
+	if _, err := mlp.Train(t.Context(), inProcess(t), someImages(), &images); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		m    *Model
+		path string
+		want error
+	}{{t.Context(), mlp, images.Save, ErrModel}, {ctx, m, o.Save, context.Canceled}, {t.Context(), m, images.Save, nn.ErrMismatch}} {
+		for _, err := range c.m.Continue(c.ctx, inProcess(t), c.path, []byte("a"), 1, model.Sampling{}) {
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v continues from %s: %v, expected %v", c.m.Name, c.path, err, c.want)
+			}
+		}
+	}
+}
