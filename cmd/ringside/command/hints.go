@@ -22,6 +22,7 @@ var otherNames = map[string][]string{
 	"lr":         {"learning-rate"},
 	"loss-every": {"log-interval", "logging-steps", "log-every"},
 	"every":      {"save-every", "save-steps", "save-interval"},
+	"bytes":      {"max-new-tokens", "max-tokens", "num-tokens", "length"},
 	"sample":     {"max-new-tokens", "generate"},
 	"load":       {"weights", "pretrained", "model-name-or-path"},
 	"save":       {"output", "output-dir", "out"},
@@ -178,6 +179,8 @@ func completions(root *cobra.Command) {
 	values := map[string]map[string][]string{
 		"ringside":             {"log-level": {"debug", "info", "warn", "error"}},
 		"ringside train":       {"model": models},
+		"ringside generate":    {"model": models},
+		"ringside eval":        {"model": models},
 		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
 		"ringside plan dump":   {"device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},

@@ -71,6 +71,7 @@ func TestCompletions(t *testing.T) {
 		want string
 	}{
 		{[]string{"train", "--model", ""}, "qwen3-tiny"},
+		{[]string{"generate", "--model", ""}, "qwen3-tiny"},
 		{[]string{"up", "--log-level", ""}, "debug"},
 		{[]string{"bench", ""}, "latency-hops"},
 		{[]string{"bench", "step", "--sides", ""}, "Gloo"},

@@ -28,6 +28,7 @@ import (
 // place is where programs are to run.
 type place struct {
 	inProcess bool
+	orHere    bool // in this process if no dispatcher runs
 	connect   string
 	secret    string // the file
 	workers   int
@@ -43,10 +44,15 @@ type place struct {
 	staged *config.Config // for stages, of the model's parts
 }
 
-func (p *place) flags(f *pflag.FlagSet) {
+// whereFlags are those of programs that one worker runs.
+func (p *place) whereFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
 	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
 	secretFlag(f, &p.secret)
+}
+
+func (p *place) flags(f *pflag.FlagSet) {
+	p.whereFlags(f)
 	f.IntVar(&p.workers, "workers", 0, "have so many workers do it together, each a part of every batch: of a cluster of its own, or with --connect of that one")
 	f.StringVar(&p.mesh, "mesh", "", "how the workers are arranged, as 2x2: batches are cut along the first dim, large matrices with --auto-shard along the last")
 	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
@@ -167,11 +173,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	case p.workers > shard.MaxRanks:
 		return nil, usagef("--workers %d: expected 1 to %d", p.workers, shard.MaxRanks)
 	case p.inProcess:
-		s, err := cpu.NewSession(nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &seat{Session: s, device: device.Of(s.Engine())}, nil
+		return here()
 	case p.connect != "":
 		secret, err := readSecret(p.secret)
 		if err != nil {
@@ -186,6 +188,9 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		}
 		if !errors.Is(err, ipc.ErrNoListener) {
 			return nil, fmt.Errorf("a dispatcher is there but does not answer: %w", err)
+		}
+		if p.orHere {
+			return here()
 		}
 	}
 	log := logger(cmd)
@@ -202,6 +207,15 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		c.Close()
 	}
 	return s, err
+}
+
+// here makes a session in this process.
+func here() (*seat, error) {
+	s, err := cpu.NewSession(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &seat{Session: s, device: device.Of(s.Engine())}, nil
 }
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
