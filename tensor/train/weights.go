@@ -95,8 +95,8 @@ func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.La
 }
 
 // Continue has the language model with the weights at path (as of Options.Load) continue
-// prompt, which is not empty, by n bytes, and yields each as soon as it is known. An error
-// is the last that it yields, that of ctx included.
+// prompt, which is not empty, by n bytes, and yields each as soon as it is known. An
+// error is the last that it yields, that of ctx included.
 func (m *Model) Continue(ctx context.Context, s *tensor.Session, path string, prompt []byte, n int, o model.Sampling) iter.Seq2[byte, error] {
 	return func(yield func(byte, error) bool) {
 		net, err := m.open(ctx, s, path)
