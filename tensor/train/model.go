@@ -108,6 +108,11 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if r.net, err = m.build(s); err != nil {
 		return r.sum, err
 	}
+	if _, ok := r.net.(published); ok && r.o.Save != "" {
+		if err := mayConfigure(r.o.Save); err != nil {
+			return r.sum, err
+		}
+	}
 	if r.o.Load != "" {
 		if err := load(ctx, r.o.Load, r.net.Params()); err != nil {
 			return r.sum, err
@@ -130,8 +135,14 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		return r.sum, err
 	}
 	if r.o.Save != "" {
-		if err := nn.Save(r.o.Save, r.net.Params(), map[string]string{"model": m.Name}); err != nil {
+		// Other libraries load files of the format "pt", PyTorch's order of dims.
+		if err := nn.Save(r.o.Save, r.net.Params(), map[string]string{noteModel: m.Name, "format": "pt"}); err != nil {
 			return r.sum, err
+		}
+		if p, ok := r.net.(published); ok {
+			if err := m.configure(r.o.Save, p); err != nil {
+				return r.sum, err
+			}
 		}
 	}
 	if r.sum.Stopped {

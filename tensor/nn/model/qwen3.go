@@ -232,3 +232,18 @@ func (m *Qwen3) Forward(x *tensor.Tensor) *tensor.Tensor { return m.logits(m.hid
 
 // Loss returns the cross-entropy of x's logits with the tokens that follow, y [b, t].
 func (m *Qwen3) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }
+
+// Published returns the config by the names of config.json, as models of this design are
+// published with.
+func (m *Qwen3) Published() map[string]any {
+	c := &m.Config
+	return map[string]any{
+		"architectures": []string{"Qwen3ForCausalLM"}, "model_type": "qwen3", "torch_dtype": "float32",
+		"vocab_size": c.Vocab, "hidden_size": c.Hidden, "intermediate_size": c.FFN, "num_hidden_layers": c.Layers,
+		"num_attention_heads": c.Heads, "num_key_value_heads": c.KVHeads, "head_dim": c.HeadDim,
+		"max_position_embeddings": c.Context, "rope_theta": c.Theta, "rms_norm_eps": c.Eps,
+		"tie_word_embeddings": c.Tied, "attention_bias": false, "hidden_act": "silu",
+		// a token is a byte, and none has another meaning
+		"bos_token_id": nil, "eos_token_id": nil,
+	}
+}
