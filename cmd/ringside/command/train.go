@@ -20,6 +20,8 @@ func newTrain() *cobra.Command {
 	var (
 		model, path string
 		asJSON      bool
+		logDir      string
+		profile     string
 		o           train.Options
 		at          place
 		apart       apartFlags
@@ -81,10 +83,23 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 				return err
 			}
 			sayFiles(cmd.ErrOrStderr(), path, d)
+			if profile != "" {
+				stop, err := profileTo(profile)
+				if err != nil {
+					return err
+				}
+				defer stop()
+			}
 			if apart.method != "" {
 				return apart.train(cmd, m, d, &o, &at, asJSON)
 			}
-			return runTrain(cmd, m, d, &o, &at, asJSON)
+			var log *lossLog
+			if logDir != "" {
+				if log, err = newLossLog(logDir, o.Resume != ""); err != nil {
+					return err
+				}
+			}
+			return runTrain(cmd, m, d, &o, &at, log, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -105,6 +120,8 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
+	f.StringVar(&logDir, "log-dir", "", "folder for losses.jsonl: a JSON object a line for each loss as it is read, and one in the end")
+	f.StringVar(&profile, "cpuprofile", "", "file for a profile of this process, for go tool pprof; with --in-process of the training as well")
 	at.flags(f)
 	at.stageFlags(f)
 	apart.add(f, &o.Inner)
@@ -166,7 +183,7 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 	}
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, asJSON bool) error {
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, log *lossLog, asJSON bool) error {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {
@@ -182,7 +199,10 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		}
 	}
 	p := newProgress(cmd.ErrOrStderr(), m.Name)
-	o.Progress = p.show
+	o.Progress = func(x train.Progress) {
+		p.show(x)
+		log.show(x)
+	}
 	o.Started = func() {
 		sess.started()
 		if at.file != "" { // by now everything has the signals that it will have
@@ -194,6 +214,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 	o.Trained = sess.trained
 	sum, err := m.Train(ctx, sess.Session, d, o)
 	p.end()
+	if e := log.end(sum); err == nil {
+		err = e
+	}
 	if err == nil && sum.Steps == 0 && ctx.Err() != nil {
 		return ctx.Err() // before its first step: there is nothing to sum up
 	}
@@ -294,6 +317,11 @@ func (o *outcome) write(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if drawn := curve(o.Losses); drawn != "" {
+		if _, err := fmt.Fprintf(w, "loss by step:\n%s", drawn); err != nil {
+			return err
+		}
 	}
 	if o.Sample != "" {
 		if _, err := fmt.Fprintf(w, "sample:\n%s\n", printable(o.Sample)); err != nil {

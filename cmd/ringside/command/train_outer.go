@@ -81,6 +81,8 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 		return usagef("--outer-momentum %v: expected at least 0 and below 1", f.momentum)
 	case f.peer < 0 || f.peer > f.peers:
 		return usagef("--peer %d: expected 1 to %d, or 0 for all in this process", f.peer, f.peers)
+	case flags.Changed("log-dir"):
+		return usagef("--outer and --log-dir exclude each other: --json has the losses of every peer in the end")
 	case o.Checkpoint != "" || o.Resume != "":
 		return usagef("--outer and --checkpoint, --resume exclude each other: a peer that is started again goes on from the store")
 	case f.peer == 0 && elsewhere:
