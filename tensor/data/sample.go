@@ -49,6 +49,45 @@ func (s Shuffle) At(i uint64) uint64 {
 	}
 }
 
+// Order draws numbers of examples: each epoch has every example once, in an order of its
+// own. A drawn number is a function of the seed and of its place, so batches can be drawn
+// in any order, repeatedly, or in parts, as with Epochs. It may be copied and used
+// concurrently.
+type Order struct {
+	count, seed uint64
+}
+
+// NewOrder returns an order of count examples, 1 or more. It panics for fewer.
+func NewOrder(count int, seed uint64) Order {
+	if count < 1 {
+		panic(fmt.Sprintf("data: an order of %d examples", count))
+	}
+	return Order{uint64(count), seed}
+}
+
+// At returns the number of the example at place n, which is element n mod count in the
+// order of epoch n / count.
+func (o Order) At(n uint64) int {
+	return int(NewShuffle(Hash(o.seed, n/o.count), o.count).At(n % o.count))
+}
+
+// FillRows copies examples from src, which holds as many rows of equal size as o has, to
+// dst: as many whole rows as it has room for, those at places start, start+1, ... of the
+// order. It returns ErrMismatch if src or dst is not a whole number of rows. It allocates
+// nothing.
+func FillRows[T any](o Order, start uint64, src, dst []T) error {
+	size := len(src) / int(o.count)
+	if size == 0 || len(src)%int(o.count) != 0 || len(dst)%size != 0 {
+		return fmt.Errorf("%w: %d elements for %d examples, and %d to fill; expected rows of equal size", ErrMismatch, len(src), o.count, len(dst))
+	}
+	for n := start; len(dst) > 0; n++ {
+		row := o.At(n)
+		copy(dst[:size], src[row*size:])
+		dst = dst[size:]
+	}
+	return nil
+}
+
 // Epochs draws examples from a set of images: each epoch has every image once, in an
 // order of its own. An example is a function of the seed and its number, so batches can
 // be drawn in any order, repeatedly, or in parts: rank r of R with batches of B starts
@@ -73,8 +112,7 @@ func NewEpochs(set *Images, seed uint64) *Epochs {
 // Example returns the position in the set of example number n, which is element n mod
 // Count in the order of epoch n / Count.
 func (e *Epochs) Example(n uint64) int {
-	count := uint64(e.set.Count)
-	return int(NewShuffle(Hash(e.seed, n/count), count).At(n % count))
+	return Order{uint64(e.set.Count), e.seed}.At(n)
 }
 
 // Fill writes len(y) examples, beginning with number start, into x [len(y), Rows, Cols]

@@ -7,6 +7,44 @@ import (
 	"testing"
 )
 
+// TestOrder checks that an epoch has every row once, and that rows of two arrays stay
+// together.
+func TestOrder(t *testing.T) {
+	const rows, size = 7, 3
+	x, y := make([]int32, rows*size), make([]int64, rows)
+	for i := range x {
+		x[i] = int32(i)
+	}
+	for i := range y {
+		y[i] = int64(i)
+	}
+	o := NewOrder(rows, 5)
+	var epochs [2][]int64
+	for e := range epochs {
+		bx, by := make([]int32, rows*size), make([]int64, rows)
+		if err := errors.Join(FillRows(o, uint64(e*rows), x, bx), FillRows(o, uint64(e*rows), y, by)); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range by {
+			if !slices.Equal(bx[i*size:(i+1)*size], x[row*size:(row+1)*size]) || o.At(uint64(e*rows+i)) != int(row) {
+				t.Errorf("example %d is row %d, %v", i, row, bx[i*size:(i+1)*size])
+			}
+		}
+		if sorted := slices.Sorted(slices.Values(by)); !slices.Equal(sorted, y) {
+			t.Errorf("epoch %d has rows %v", e, by)
+		}
+		epochs[e] = by
+	}
+	if slices.Equal(epochs[0], epochs[1]) {
+		t.Errorf("two epochs have the order %v", epochs[0])
+	}
+	for _, bad := range [][2]int{{rows*size + 1, size}, {rows * size, size + 1}, {rows - 1, 1}} {
+		if err := FillRows(o, 0, make([]int32, bad[0]), make([]int32, bad[1])); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
 func TestShuffleIsAPermutation(t *testing.T) {
 	for _, n := range []uint64{1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 1000, 4096, 4097} {
 		for key := range uint64(20) {
