@@ -55,6 +55,7 @@
 //	session.go apply.go    flushing, errors; value.go the lifetime of results
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
 //	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves
+//	show.go                content as text, as NumPy prints it
 //	create.go fill.go      tensors of constants, of bytes; random.go of random numbers
 //	signal.go              names for parts of a program, for placements
 //	saver.go lost.go       values written to files; the names of lost tensors

@@ -51,7 +51,7 @@ func (t *Tensor) Elems() int { return t.v.shape.Elems() }
 // Err returns the error that t stands for, or nil.
 func (t *Tensor) Err() error { return t.v.err }
 
-// String describes t without reading it: f32[2 3].
+// String describes t without reading it: f32[2 3]. Show prints its content.
 func (t *Tensor) String() string {
 	if t.v.err != nil {
 		return "error: " + t.v.err.Error()
