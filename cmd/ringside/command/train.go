@@ -168,7 +168,7 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 	if !ok || path == "" || len(t.Files) == 1 && len(t.Left) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "data: %d files of text in %s, %sB\n", len(t.Files), path, count(float64(len(t.Train)+len(t.Held))))
+	fmt.Fprintf(w, "data: %s of text in %s, %sB\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))))
 	if n := len(t.Left); n > 0 {
 		const most = 4
 		names := make([]string, 0, most)
@@ -179,7 +179,7 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 		if n > most {
 			more = fmt.Sprintf(" and %d more", n-most)
 		}
-		fmt.Fprintf(w, "warning: %d files left out, which are no text or too large: %s%s\n", n, strings.Join(names, ", "), more)
+		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s%s\n", number(uint64(n), "file"), strings.Join(names, ", "), more)
 	}
 }
 
