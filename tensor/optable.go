@@ -66,7 +66,7 @@ var opTable = [...]OpInfo{
 	OpDropout: {Name: "dropout", Class: ClassElementwise, MinTensors: 1, MaxTensors: 1, Scalars: []string{"p", "seed", "counter"}, Ints: "offset", Random: true, Gradient: Differentiable, takes: floats, shape: firstShape, Doc: "x/(1-p) with probability 1-p, else 0; the mask is a function of seed, counter and index"},
 
 	OpSum:      reduction("sum", "sum; of integers and bools as i64", anyDType, Differentiable),
-	OpMean:     reduction("mean", "mean; of integers and bools as f32", anyDType, Differentiable),
+	OpMean:     reduction("mean", "mean; of integers and bools as f32, summed in f64", anyDType, Differentiable),
 	OpAmax:     reduction("amax", "largest", numbers, Differentiable),
 	OpAmin:     reduction("amin", "smallest", numbers, Differentiable),
 	OpProd:     reduction("prod", "product; of integers and bools as i64", anyDType, Differentiable),

@@ -272,16 +272,17 @@ func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, end)
 }
 
-// sumInt lowers sum and product as i64, mean as f32.
+// sumInt lowers sum and product as i64, mean as f32 of a sum in float64, which does not
+// wrap.
 func sumInt[T integer](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
 	switch s.Op {
 	case tensor.OpProd:
 		return folds(s, g, 1, func(a int64, x T) int64 { return a * int64(x) }, end)
 	case tensor.OpMean:
-		end = func(r *run, i int, a int64) {
-			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(a) / float64(g.count))
-		}
+		return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, func(r *run, i int, a float64) {
+			slice[float32](r.bufs[s.Out.Buf])[i] = float32(a / float64(g.count))
+		})
 	}
 	return folds(s, g, 0, func(a int64, x T) int64 { return a + int64(x) }, end)
 }

@@ -37,16 +37,21 @@ func (c *call) reduce(out *array) {
 		}
 		var f float64
 		var n int64
-		if x.dt.IsFloat() {
+		switch {
+		case x.dt.IsFloat():
 			f = foldAt(x.f, at, float64(start), addFloats)
-		} else {
+		case c.op == tensor.OpMean: // a sum of i64 would wrap
+			for _, k := range at {
+				f += float64(x.i[k])
+			}
+		default:
 			n = foldAt(x.i, at, int64(start), addInts)
 		}
 		switch c.op {
 		case tensor.OpSum, tensor.OpProd:
 			out.set(g, f, n)
 		case tensor.OpMean:
-			out.f[g] = (f + float64(n)) / float64(len(at))
+			out.f[g] = f / float64(len(at))
 		case tensor.OpAny:
 			out.i[g] = min(n, 1)
 		case tensor.OpAll:

@@ -182,6 +182,7 @@ func (s *suite) integers(t *testing.T) {
 	if got := mustRead(t, far.Max()); got.i[0] != 1<<62 {
 		t.Errorf("the largest i64 is %d", got.i[0])
 	}
+	want(t, "a mean of i64 does not wrap", put(sess, integers(tensor.I64, math.MaxInt64, math.MaxInt64, math.MaxInt64)).Mean(), 0, 1<<63)
 	if got := mustRead(t, far.Reshape(3, 1).Matmul(put(sess, integers(tensor.I64, 3)).Reshape(1, 1))); got.i[0] != 3<<53+3 {
 		t.Errorf("a product of i64 gave %d, expected %d", got.i[0], 3<<53+3)
 	}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -152,5 +153,22 @@ func TestIntegersAreExact(t *testing.T) {
 	}
 	if compared < 3*n || late < n/10 {
 		t.Errorf("%d results were compared, of them %d partial", compared, late)
+	}
+}
+
+// TestMeanOfIntegers: the mean of i64 in parts does not wrap.
+func TestMeanOfIntegers(t *testing.T) {
+	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.From(s, []int64{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}).Mean()}
+	})
+	m := Line(2)
+	l := Layout{Shard(0)}
+	p, err := Rewrite(c.program, m, []Layout{l}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outs, _ := simulate(t, p, [][]*array{split(m, l, c.inputs[0])}, c.scalars)
+	if got, _ := assemble(t, m, p.Outputs[0].Placed, outs[0]); got.f[0] != 1<<63 {
+		t.Errorf("the mean is %v, expected 2^63", got.f[0])
 	}
 }

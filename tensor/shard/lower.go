@@ -42,7 +42,7 @@ func (w *rewriter) lower(i int, x []*tensorState, ins []Layout, args []Var, l La
 	switch in.Op {
 	case tensor.OpMean:
 		if c := (&call{ints: w.p.IntsOf(i)}); c.foldsShards(ins[0]) {
-			return w.lowerMean(i, x[0], args[0], l)
+			return w.lowerMean(i, x[0], ins[0], args[0], l)
 		}
 	case tensor.OpSlice:
 		if l != ins[0] {
@@ -98,8 +98,8 @@ func (w *rewriter) op(i int, op tensor.Op, d tensor.DType, shape func(r int) ten
 }
 
 // lowerMean adds the sum of a rank's elements divided by the number of elements of the
-// whole.
-func (w *rewriter) lowerMean(i int, x *tensorState, v Var, l Layout) Var {
+// whole. in is the layout of the operand v.
+func (w *rewriter) lowerMean(i int, x *tensorState, in Layout, v Var, l Layout) Var {
 	out := w.results[i]
 	n := 1
 	c := call{ints: w.p.IntsOf(i)}
@@ -110,7 +110,11 @@ func (w *rewriter) lowerMean(i int, x *tensorState, v Var, l Layout) Var {
 	}
 	shape := func(r int) tensor.Shape { return w.mesh.shape(l, out.shape, r) }
 	d := x.dt
-	if !d.IsFloat() {
+	switch {
+	case d == tensor.I64: // a sum of these may wrap
+		d = tensor.F64
+		v = w.op(i, tensor.OpCast, d, func(r int) tensor.Shape { return w.mesh.shape(in, x.shape, r) }, []int64{int64(d)}, of(v))
+	case !d.IsFloat():
 		d = tensor.I64
 	}
 	v = w.op(i, tensor.OpSum, d, shape, w.p.IntsOf(i), of(v))
