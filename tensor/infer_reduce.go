@@ -48,6 +48,9 @@ func reduceShape(c *inference) (Shape, error) {
 }
 
 func cumsumShape(c *inference) (Shape, error) {
+	if !c.outDT.IsFloat() {
+		c.outDT = I64
+	}
 	_, err := c.dims(c.ints[:1], len(c.sh[0]))
 	return c.sh[0], err
 }

@@ -88,7 +88,7 @@ func (t *Tensor) LogSumExp(dim int) *Tensor {
 	return t.Sub(m).Exp().Sum(dim).Log().Add(m.Squeeze(dim))
 }
 
-// Cumsum returns the running sum along dim.
+// Cumsum returns the running sum along dim; that of integers and bools is i64.
 func (t *Tensor) Cumsum(dim int) *Tensor {
 	ints, wrong := t.axes(OpCumsum, nil, dim)
 	if wrong != nil {

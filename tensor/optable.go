@@ -74,7 +74,7 @@ var opTable = [...]OpInfo{
 	OpArgmin:   reduction("argmin", "index of the first smallest, as argmax", numbers, NoGradient),
 	OpAny:      reduction("any", "is any of the bools true", bools, NoGradient),
 	OpAll:      reduction("all", "are all of the bools true", bools, NoGradient),
-	OpCumsum:   {Name: "cumsum", Class: ClassRow, MinTensors: 1, MaxTensors: 1, Ints: "dim, reverse", Gradient: Differentiable, takes: numbers, shape: cumsumShape, Doc: "running sum along dim, from its end if reverse"},
+	OpCumsum:   {Name: "cumsum", Class: ClassRow, MinTensors: 1, MaxTensors: 1, Ints: "dim, reverse", Gradient: Differentiable, shape: cumsumShape, Doc: "running sum along dim, from its end if reverse; of integers and bools as i64"},
 	OpProdGrad: {Name: "prod_grad", Class: ClassRow, MinTensors: 2, MaxTensors: 2, Ints: "dims...", Gradient: GradientOp, takes: floats, shape: prodGradShape, Doc: "dy times the product of all others, of (x, dy); dy has the kept dims"},
 
 	OpReshape:     {Name: "reshape", Class: ClassView, MinTensors: 1, MaxTensors: 1, Ints: "shape...", Gradient: Differentiable, shape: reshapeShape, Doc: "the same elements in row-major order under another shape"},

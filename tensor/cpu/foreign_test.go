@@ -272,7 +272,7 @@ func TestNoElementsButManyRows(t *testing.T) {
 	x, i := b.in(tensor.F32, false, dims...), b.in(tensor.I32, false, dims...)
 	eps := b.scalar()
 	b.keep(
-		b.op(tensor.OpCumsum, tensor.F32, dims, []int{2, 0}, x), b.op(tensor.OpCumsum, tensor.I32, dims, []int{2, 0}, i),
+		b.op(tensor.OpCumsum, tensor.F32, dims, []int{2, 0}, x), b.op(tensor.OpCumsum, tensor.I64, dims, []int{2, 0}, i),
 		b.op(tensor.OpSoftmax, tensor.F32, dims, []int{2}, x), b.op(tensor.OpTril, tensor.F32, dims, []int{0}, x),
 		b.op(tensor.OpRMSNorm, tensor.F32, dims, []int{1}, x, eps), b.op(tensor.OpNeg, tensor.F32, dims, nil, x),
 		b.op(tensor.OpProdGrad, tensor.F32, dims, []int{0}, x, b.op(tensor.OpReshape, tensor.F32, []int{1, n, 0}, []int{1, n, 0}, b.op(tensor.OpFull, tensor.F32, []int{0}, []int{1, 0}, eps))),

@@ -250,7 +250,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	case tensor.OpScatterAdd:
 		return numericBy[s.Out.DType].scatterAdd(s)
 	case tensor.OpCumsum:
-		return numericBy[s.Out.DType].cumsum(s)
+		return numericBy[s.In[0].DType].cumsum(s)
 	}
 	switch s.Op.Info().Class {
 	case tensor.ClassReduction:

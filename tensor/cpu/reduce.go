@@ -327,14 +327,21 @@ func anyAll(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, end)
 }
 
-// cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1].
 func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {
+	if s.Out.DType == tensor.I64 {
+		return cumsum[T, int64](s)
+	}
+	return cumsum[T, T](s)
+}
+
+// cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1].
+func cumsum[T, A number](s *compile.Step) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	return func(r *run) error {
-		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
+		x, y := buf[T](r, &s.In[0]), buf[A](r, &s.Out)
 		for o := range outer {
 			for i := range inner {
-				var acc T
+				var acc A
 				for j := range n {
 					if s.Ints[1] != 0 {
 						j = n - 1 - j
@@ -343,7 +350,7 @@ func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {
 						return nil
 					}
 					k := (o*n+j)*inner + i
-					acc += x[k]
+					acc += A(x[k])
 					y[k] = acc
 				}
 			}

@@ -207,7 +207,7 @@ var reductionRules = []rule{
 		return nil
 	},
 	func(g *generator) *tensor.Tensor {
-		x := tame(g.number(1))
+		x := tame(g.any(1))
 		return g.s.Apply(tensor.OpCumsum, []int64{int64(g.axis(x)), int64(g.n(2))}, tensor.T(x))
 	},
 	func(g *generator) *tensor.Tensor {

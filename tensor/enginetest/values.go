@@ -173,6 +173,8 @@ func (s *suite) integers(t *testing.T) {
 	i64 := put(sess, integers(tensor.I64, 2, 3, -1, 0, 1))
 	want(t, "pow", i64.Pow(put(sess, integers(tensor.I64, 10, -1, -3, -1, -9))), 0, 1024, 0, -1, 0, 1)
 	want(t, "0^0", i64.PowS(0), 0, 1, 1, 1, 1, 1)
+	want(t, "u8 cumsum as i64", u8.Cumsum(0), 0, 0, 1, 201, 456)
+	want(t, "i32 cumsum as i64", i32.Slice(tensor.To(0, 1)).Expand(3).Cumsum(0), 0, math.MaxInt32, 2*math.MaxInt32, 3*math.MaxInt32)
 	want(t, "integer cumsum", i64.Cumsum(0), 0, 2, 5, 4, 4, 5)
 	want(t, "division by zero of floats", i64.Div(i64.MulS(0)), 0, inf, inf, -inf, nan, inf)
 	far := put(sess, integers(tensor.I64, 1<<53+1, -1<<62, 1<<62))
@@ -188,6 +190,7 @@ func (s *suite) integers(t *testing.T) {
 	}
 	b := put(sess, integers(tensor.Bool, 1, 0, 1, 1))
 	want(t, "bools sum as i64", b.Sum(), 0, 3)
+	want(t, "bools cumsum as i64", b.Cumsum(0), 0, 1, 1, 2, 3)
 	want(t, "bools are averaged as f32", b.Mean(), 0, 0.75)
 	want(t, "no bool is 2", b.EqS(2), 0, 0, 0, 0, 0)
 	want(t, "a bool is 1", b.EqS(1), 0, 1, 0, 1, 1)
