@@ -11,6 +11,8 @@ type call struct {
 	// twice says that the gradient will be differentiated too, so that only operations
 	// with an entry may be used.
 	twice bool
+	// wide says that x and y return halves as f32, see wide.
+	wide bool
 
 	// sum is the gradient that the input has got from other nodes, or nil. An entry that
 	// can add to it at a lower cost than an addition does so and sets added.
@@ -25,10 +27,30 @@ type call struct {
 type vjp func(c *call, i int) *tensor.Tensor
 
 // x returns input i, which must be a tensor.
-func (c *call) x(i int) *tensor.Tensor { return c.n.In[i].Tensor() }
+func (c *call) x(i int) *tensor.Tensor { return c.widened(c.n.In[i].Tensor()) }
 
 // y returns the result.
-func (c *call) y() *tensor.Tensor { return c.n.Out() }
+func (c *call) y() *tensor.Tensor { return c.widened(c.n.Out()) }
+
+func (c *call) widened(t *tensor.Tensor) *tensor.Tensor {
+	if c.wide && t.DType().IsHalf() {
+		return t.Cast(tensor.F32)
+	}
+	return t
+}
+
+// wide returns an entry of several operations that computes the gradient of halves in
+// f32, so that only the gradient is rounded.
+func wide(f vjp) vjp {
+	return func(c *call, i int) *tensor.Tensor {
+		dy := c.dy
+		c.wide = true
+		c.dy = c.widened(dy)
+		g := f(c, i)
+		c.wide, c.dy = false, dy
+		return g
+	}
+}
 
 // arg returns input i, a tensor or a scalar, as an argument.
 func (c *call) arg(i int) tensor.Arg {
