@@ -91,6 +91,8 @@ func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 		return q.wrongName("attention", fmt.Errorf("%w: q %v, k %v, v %v; expected [b h s d] and [b kv t d], h a multiple of kv", ErrShape, q.v.shape, k.v.shape, v.v.shape))
 	}
 	b, h, s, d, kv := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3), k.Dim(1)
+	common := Promote(Promote(q.v.dtype, k.v.dtype), v.v.dtype)
+	q, k, v = q.wide(), k.wide(), v.wide()
 	if h != kv {
 		q, k, v = q.Reshape(b, kv, h/kv, s, d), k.Unsqueeze(2), v.Unsqueeze(2)
 	}
@@ -104,7 +106,7 @@ func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 	if h != kv {
 		y = y.Reshape(b, h, s, d)
 	}
-	return y
+	return y.narrow(common)
 }
 
 // CrossEntropy returns the mean over rows of -log softmax(t)[target], for logits t [..,

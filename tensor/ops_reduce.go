@@ -74,18 +74,48 @@ func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 	if t.v.err != nil {
 		return t
 	}
-	m := t.Sub(t.MeanKeep(dims...)).Square().Sum(dims...)
+	x := t.wide()
+	m := x.Sub(x.MeanKeep(dims...)).Square().Sum(dims...)
 	if m.v.err != nil {
 		return m
 	}
 	n := float64(t.Elems()) / float64(max(m.Elems(), 1))
-	return m.DivS(max(n-correction, 0))
+	return m.DivS(max(n-correction, 0)).narrow(t.v.dtype)
 }
 
-// LogSumExp returns log(sum(exp(t))) over one dim, without overflow.
+// LogSumExp returns log(sum(exp(t))) over one dim, without overflow; -Inf over a dim of
+// size 0.
 func (t *Tensor) LogSumExp(dim int) *Tensor {
-	m := t.MaxKeep(dim).Detach()
-	return t.Sub(m).Exp().Sum(dim).Log().Add(m.Squeeze(dim))
+	if t.v.err != nil {
+		return t
+	}
+	x := t.wide()
+	if t.Dim(dim) == 0 {
+		return x.Exp().Sum(dim).Log().narrow(t.v.dtype)
+	}
+	m := x.MaxKeep(dim).Detach()
+	if x.v.dtype.IsFloat() {
+		m = m.MaskedFill(m.Abs().EqS(Inf), 0) // Inf - Inf would be NaN
+	}
+	return x.Sub(m).Exp().Sum(dim).Log().Add(m.Squeeze(dim)).narrow(t.v.dtype)
+}
+
+// wide returns t as the operand of several operations whose result is rounded once: a
+// half as f32.
+func (t *Tensor) wide() *Tensor {
+	if t.v.dtype.IsHalf() {
+		return t.Cast(F32)
+	}
+	return t
+}
+
+// narrow rounds t, which was computed from wide operands, to their common dtype d if that
+// is a half.
+func (t *Tensor) narrow(d DType) *Tensor {
+	if d.IsHalf() {
+		return t.Cast(d)
+	}
+	return t
 }
 
 // Cumsum returns the running sum along dim; that of integers and bools is i64.

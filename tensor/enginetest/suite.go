@@ -52,6 +52,7 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	t.Run("golden programs", s.goldenPrograms)
 	t.Run("golden halves", s.goldenHalves)
 	t.Run("values", s.values)
+	t.Run("edges", s.edges)
 	t.Run("views", s.views)
 	t.Run("behaviour", behaviours{s}.all)
 	t.Run("random programs", s.randomPrograms)

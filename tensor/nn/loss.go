@@ -6,15 +6,35 @@ import "github.com/ringside-go/ringside/tensor"
 const Ignored = -100
 
 // MSE returns the mean of (x-target)².
-func MSE(x, target *tensor.Tensor) *tensor.Tensor { return x.Sub(target).Square().Mean() }
+func MSE(x, target *tensor.Tensor) *tensor.Tensor {
+	return roundedOnce(x, target, func(x, target *tensor.Tensor) *tensor.Tensor { return x.Sub(target).Square().Mean() })
+}
+
+// roundedOnce returns f of x and target, computed in f32 where they are halves. If both
+// are, only the result is rounded.
+func roundedOnce(x, target *tensor.Tensor, f func(x, target *tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
+	wide := func(t *tensor.Tensor) *tensor.Tensor {
+		if t.DType().IsHalf() {
+			return t.Cast(tensor.F32)
+		}
+		return t
+	}
+	y := f(wide(x), wide(target))
+	if d := tensor.Promote(x.DType(), target.DType()); d.IsHalf() {
+		return y.Cast(d)
+	}
+	return y
+}
 
 // BCEWithLogits returns the mean of -target log p - (1-target) log(1-p) with p =
 // sigmoid(x). It is computed as log(1+e^x) - x target, with the larger of x and 0 taken
 // out of the logarithm, which does not overflow.
 func BCEWithLogits(x, target *tensor.Tensor) *tensor.Tensor {
-	m := x.Detach().ReLU()
-	softplus := m.Neg().Exp().Add(x.Sub(m).Exp()).Log().Add(m)
-	return softplus.Sub(x.Mul(target)).Mean()
+	return roundedOnce(x, target, func(x, target *tensor.Tensor) *tensor.Tensor {
+		m := x.Detach().ReLU()
+		softplus := m.Neg().Exp().Add(x.Sub(m).Exp()).Log().Add(m)
+		return softplus.Sub(x.Mul(target)).Mean()
+	})
 }
 
 // CrossEntropy returns the mean of -log softmax(x)[target] over all rows whose target

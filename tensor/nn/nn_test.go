@@ -183,6 +183,13 @@ func testLosses(t *devicetest.T) {
 	s := newSession(t, 1)
 	x := tensor.From(s, []float32{1, 2, 4}).RequireGrad()
 	near(t, "mse", read(t, nn.MSE(x, tensor.From(s, []float32{1, 0, 1}))), 13.0/3)
+	half := tensor.From(s, []float32{320, 0, 0, 0}).Cast(tensor.F16)
+	near(t, "mse of f16 whose squares overflow", read(t, nn.MSE(half, half.MulS(0)).Cast(tensor.F32)), 25600)
+	half = tensor.From(s, []float32{60000, 60000}).Cast(tensor.F16)
+	near(t, "bce of f16", read(t, nn.BCEWithLogits(half, half.MulS(0)).Cast(tensor.F32)), 60000)
+	if l := nn.MSE(half, half); l.DType() != tensor.F16 {
+		t.Errorf("mse of f16 is %v", l.DType())
+	}
 
 	logits := tensor.From(s, []float32{0, 2, -100, 100, -100, 100}).RequireGrad()
 	target := tensor.From(s, []float32{1, 0, 0, 1, 1, 0})

@@ -1,0 +1,40 @@
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// edges tests methods of several operations on special values, as PyTorch defines them.
+// docs/pytorch.md lists the differences.
+func (s *suite) edges(t *testing.T) {
+	t.Run("log-sum-exp", s.logSumExp)
+	t.Run("halves", s.roundedOnce)
+}
+
+func (s *suite) logSumExp(t *testing.T) {
+	sess := s.session(t)
+	x := put(sess, floats(tensor.Shape{5, 2}, -inf, -inf, inf, 1, inf, -inf, inf, inf, -inf, 1))
+	want(t, "log-sum-exp of infinities", x.LogSumExp(1), 0, -inf, inf, inf, inf, 1)
+	want(t, "log-sum-exp of NaN", put(sess, floats(tensor.Shape{2}, inf, nan)).LogSumExp(0), 0, nan)
+	want(t, "log-sum-exp over a dim of 0", tensor.Zeros(sess, tensor.F32, 2, 0).LogSumExp(-1), 0, -inf, -inf)
+	want(t, "log-sum-exp of integers", put(sess, integers(tensor.I64, 0, 0)).LogSumExp(0), 1e-6, 0.6931471805599453)
+}
+
+// roundedOnce: what several operations compute of halves is rounded once, at the end.
+func (s *suite) roundedOnce(t *testing.T) {
+	sess := s.session(t)
+	x := put(sess, floats(tensor.Shape{4}, 400, -400, 400, -400)).Cast(tensor.F16)
+	want(t, "variance of f16 whose sum of squares overflows", x.MulS(0.5).Var(0, 0), 0, 40000)
+	want(t, "log-sum-exp of f16", x.LogSumExp(0), 0, 400.75)
+	// The scores of the two keys are 80,000 and 79,600, which f16 doesn't hold.
+	q := put(sess, floats(tensor.Shape{1, 1, 1, 2}, 200, 200)).Cast(tensor.F16)
+	k := put(sess, floats(tensor.Shape{1, 1, 2, 2}, 200, 200, 199, 199)).Cast(tensor.F16)
+	v := put(sess, floats(tensor.Shape{1, 1, 2, 2}, 1, 0, 0, 1)).Cast(tensor.F16)
+	y := tensor.Attention(q, k, v, 1./400, false)
+	want(t, "attention of f16 with large scores", y, 1e-3, 0.7310585786, 0.2689414214)
+	if y.DType() != tensor.F16 {
+		t.Errorf("attention of f16 is %v", y)
+	}
+}
