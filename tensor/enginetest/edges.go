@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -11,6 +12,7 @@ import (
 func (s *suite) edges(t *testing.T) {
 	t.Run("log-sum-exp", s.logSumExp)
 	t.Run("halves", s.roundedOnce)
+	t.Run("losses", s.infiniteLogits)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -36,5 +38,32 @@ func (s *suite) roundedOnce(t *testing.T) {
 	want(t, "attention of f16 with large scores", y, 1e-3, 0.7310585786, 0.2689414214)
 	if y.DType() != tensor.F16 {
 		t.Errorf("attention of f16 is %v", y)
+	}
+}
+
+// infiniteLogits: a loss does not depend on whether its gradient is computed too.
+func (s *suite) infiniteLogits(t *testing.T) {
+	sess := s.session(t)
+	target := put(sess, integers(tensor.I64, 0))
+	for _, c := range []struct {
+		x, y []float64
+		loss float64
+	}{
+		{[]float64{inf, 1}, []float64{nan, nan}, nan},
+		{[]float64{1, inf}, []float64{nan, nan}, nan},
+		{[]float64{-inf, 1}, []float64{-inf, 0}, inf},
+		{[]float64{1, -inf}, []float64{0, -inf}, 0},
+		{[]float64{-inf, -inf}, []float64{nan, nan}, nan},
+	} {
+		x := put(sess, floats(tensor.Shape{1, 2}, c.x...))
+		loss := x.CrossEntropy(target, tensor.IgnoreNone)
+		want(t, fmt.Sprint("loss of ", c.x), loss, 0, c.loss)
+		again := x.CrossEntropy(target, tensor.IgnoreNone)
+		grad := sess.Apply(tensor.OpCrossEntropyGrad, []int64{tensor.IgnoreNone}, tensor.T(x), tensor.T(target), tensor.T(tensor.Ones(sess, tensor.F32)))
+		both := mustRead(t, tensor.Concat(0, again.Reshape(1), grad.Flatten()))
+		if got := both.f[0]; got != c.loss && !(got != got && c.loss != c.loss) {
+			t.Errorf("loss of %v with its gradient is %v, expected %v", c.x, got, c.loss)
+		}
+		want(t, fmt.Sprint("log softmax of ", c.x), x.LogSoftmax(1), 0, c.y...)
 	}
 }

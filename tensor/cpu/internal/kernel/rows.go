@@ -24,8 +24,8 @@ func (t *Table[T]) SoftmaxGrad(dst, p, dp []T, scale T) {
 func (t *Table[T]) LogSoftmax(dst, x []T) {
 	x = x[:len(dst)]
 	top := t.RowMax(x)
-	if math.IsInf(float64(top), 0) {
-		t.AddS(dst, x, -top)
+	if math.IsInf(float64(top), 0) { // of Inf, or of -Inf alone, it is undefined
+		t.Fill(dst, T(math.NaN()))
 		return
 	}
 	// The two parts of the logarithm are subtracted one after the other: their sum would
@@ -43,14 +43,15 @@ func (t *Table[T]) LogSoftmaxGrad(dst, y, dy []T) {
 }
 
 // CrossEntropy returns log Σ e^x[i] - x[target], and unless dx is nil stores its gradient
-// times scale, dx[i] = scale * (softmax(x)[i] - [i == target]). dx may be x.
+// times scale, dx[i] = scale * (softmax(x)[i] - [i == target]). dx may be x. With an x of
+// Inf, or all of them -Inf, both are NaN.
 // It panics unless 0 ≤ target < len(x).
 func (t *Table[T]) CrossEntropy(dx, x []T, target int, scale T) T {
 	xt := x[target]
 	if dx == nil {
 		top := t.RowMax(x)
 		if math.IsInf(float64(top), 0) {
-			return top - xt
+			return T(math.NaN())
 		}
 		return T(math.Log(float64(t.expTotal(x, 1, -top)))) + (top - xt)
 	}
