@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
@@ -226,7 +228,8 @@ func rope[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	}
 }
 
-// prodGrad is dy times the product of all other elements: exact where one of them is 0.
+// prodGrad is dy times the product of all other elements. That is the product of all by
+// the element where both are finite and not 0.
 func prodGrad[T float](s *compile.Step) func(r *run) error {
 	x := s.In[0]
 	g := foldingOf(x, s.Ints)
@@ -252,17 +255,23 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 						}
 					}
 				})
+				var others []float64
+				if prod == 0 || math.IsInf(prod, 0) || prod != prod {
+					others = productsOfOthers(r, &g, in, base)
+				}
 				g.folded.each(r, base, func(o, m, st int) {
 					for l := range m {
 						v := in[o+l*st]
-						g := 0.0
+						p := 0.0
 						switch {
+						case others != nil:
+							p, others = others[0], others[1:]
 						case zeros == 0:
-							g = prod / float64(v)
+							p = prod / float64(v)
 						case zeros == 1 && v == 0:
-							g = prod
+							p = prod
 						}
-						out[o+l*st] = T(g * float64(dy[i]))
+						out[o+l*st] = T(p * float64(dy[i]))
 					}
 				})
 				i++
@@ -270,4 +279,25 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 		})
 		return nil
 	}
+}
+
+// productsOfOthers returns, for each of the elements that fold into one from base on, the
+// product of those before it and those after it.
+func productsOfOthers[T float](r *run, g *folding, in []T, base int) []float64 {
+	all, others := scratchRow[float64](r, 0, g.count)[:0], scratchRow[float64](r, 1, g.count)
+	g.folded.each(r, base, func(o, m, st int) {
+		for l := range m {
+			all = append(all, float64(in[o+l*st]))
+		}
+	})
+	before, after := 1.0, 1.0
+	for i, v := range all {
+		others[i] = before
+		before *= v
+	}
+	for i, v := range slices.Backward(all) {
+		others[i] *= after
+		after *= v
+	}
+	return others
 }

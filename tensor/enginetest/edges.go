@@ -13,6 +13,7 @@ func (s *suite) edges(t *testing.T) {
 	t.Run("log-sum-exp", s.logSumExp)
 	t.Run("halves", s.roundedOnce)
 	t.Run("losses", s.infiniteLogits)
+	t.Run("gradient of a product", s.prodGrad)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -65,5 +66,29 @@ func (s *suite) infiniteLogits(t *testing.T) {
 			t.Errorf("loss of %v with its gradient is %v, expected %v", c.x, got, c.loss)
 		}
 		want(t, fmt.Sprint("log softmax of ", c.x), x.LogSoftmax(1), 0, c.y...)
+	}
+}
+
+// prodGrad: the gradient of a product is the product of all others, whatever they are.
+func (s *suite) prodGrad(t *testing.T) {
+	sess := s.session(t)
+	for _, c := range []struct{ x, want []float64 }{
+		{[]float64{inf, 2, 3}, []float64{6, inf, inf}},
+		{[]float64{inf, 0, 3}, []float64{0, inf, nan}},
+		{[]float64{inf, inf, -2}, []float64{-inf, -inf, inf}},
+		{[]float64{nan, 2, 3}, []float64{6, nan, nan}},
+		{[]float64{nan, 0, 3}, []float64{0, nan, nan}},
+		{[]float64{0, 2, 3}, []float64{6, 0, 0}},
+		{[]float64{0, 0, 3}, []float64{0, 0, 0}},
+		{[]float64{2, 4, 8}, []float64{32, 16, 8}},
+		{[]float64{1e-200, 1e-200, 1}, []float64{1e-200, 1e-200, 0}},
+		{[]float64{1e200, 1e200, 1e-200}, []float64{1, 1, inf}},
+	} {
+		for _, inner := range []int{1, 3} { // along the last dim, and before another
+			x := put(sess, &array{dt: tensor.F64, sh: tensor.Shape{3}, f: c.x}).Unsqueeze(1).Expand(3, inner)
+			dy := tensor.Ones(sess, tensor.F64, 1, inner)
+			got := sess.Apply(tensor.OpProdGrad, []int64{0}, tensor.T(x), tensor.T(dy)).Narrow(1, inner-1, 1)
+			want(t, fmt.Sprintf("gradient of the product of %v", c.x), got, 1e-15, c.want...)
+		}
 	}
 }
