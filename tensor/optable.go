@@ -53,7 +53,7 @@ var opTable = [...]OpInfo{
 
 	OpTanhGrad:     gradOp("tanh_grad", "dy*(1-y*y) of y = tanh(x)"),
 	OpSigmoidGrad:  gradOp("sigmoid_grad", "dy*y*(1-y) of y = sigmoid(x)"),
-	OpReluGrad:     gradOp("relu_grad", "dy where x > 0, else 0, of (x, dy)"),
+	OpReluGrad:     gradOp("relu_grad", "dy, but 0 where x <= 0, of (x, dy)"),
 	OpGeluGrad:     gradOp("gelu_grad", "dy*gelu'(x) of (x, dy)"),
 	OpGeluTanhGrad: gradOp("gelu_tanh_grad", "dy*gelu_tanh'(x) of (x, dy)"),
 	OpSiluGrad:     gradOp("silu_grad", "dy*silu'(x) of (x, dy)"),

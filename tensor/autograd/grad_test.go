@@ -52,7 +52,7 @@ func want(t testing.TB, what string, x *tensor.Tensor, v ...float64) {
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	if !slices.Equal(got, v) {
+	if !slices.EqualFunc(got, v, func(a, b float64) bool { return a == b || a != a && b != b }) {
 		t.Errorf("%s: %v, expected %v", what, got, v)
 	}
 }
@@ -311,6 +311,23 @@ func testTies(t *devicetest.T) {
 	p := leaf(s, 2, 1, 0)
 	want(t, "the exponent of 0", grad(t, tensor.From(s, []float64{0}).Pow(p).Sum(), p)[0], 0, 0, 0)
 	want(t, "the exponent of the number 0", grad(t, p.RPowS(0).Sum(), p)[0], 0, 0, 0)
+}
+
+// TestNaN: gradients don't hide a NaN.
+func TestNaN(t *testing.T) { devicetest.Each(t, testNaN) }
+
+func testNaN(t *devicetest.T) {
+	s := newSession(t)
+	nan := math.NaN()
+	x := leaf(s, nan, 1, -3)
+	want(t, "maximum of all", grad(t, x.Max(), x)[0], nan, nan, nan)
+	want(t, "minimum along a dim", grad(t, x.Reshape(1, 3).Min(1).Sum(), x)[0], nan, nan, nan)
+	want(t, "relu", grad(t, x.ReLU().Sum(), x)[0], 1, 1, 0)
+	twice, err := autograd.GradWith(&autograd.Options{CreateGraph: true}, x.ReLU().Sum(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "relu with a graph", twice[0], 1, 1, 0)
 }
 
 // TestDropoutMask: a dropout's gradient has the same mask, even if the forward pass was

@@ -26,7 +26,7 @@ func sigmoid(c *call, _ int) *tensor.Tensor {
 
 func relu(c *call, _ int) *tensor.Tensor {
 	if c.twice {
-		return tensor.WhereS(c.x(0).GtS(0), c.dy, 0)
+		return c.dy.MaskedFill(c.x(0).LeS(0), 0)
 	}
 	return c.of(tensor.OpReluGrad, c.x(0))
 }

@@ -36,7 +36,8 @@ func mean(c *call, _ int) *tensor.Tensor {
 	return withShape(c.dy, c.kept()).MulS(1 / n).Expand(x.Shape()...)
 }
 
-// extreme divides dy among the elements that equal the extreme.
+// extreme divides dy among the elements that equal the extreme. If that is NaN no element
+// does, and the gradient is NaN.
 func extreme(c *call, _ int) *tensor.Tensor {
 	x, kept := c.x(0), c.kept()
 	at := x.Eq(withShape(c.y(), kept))
@@ -44,8 +45,8 @@ func extreme(c *call, _ int) *tensor.Tensor {
 	for i, d := range c.n.Ints[1:] {
 		dims[i] = int(d)
 	}
-	n := at.Cast(x.DType()).SumKeep(dims...)
-	return tensor.WhereS(at, withShape(c.dy, kept).Div(n), 0)
+	mask := at.Cast(x.DType())
+	return mask.Mul(withShape(c.dy, kept).Div(mask.SumKeep(dims...)))
 }
 
 func prod(c *call, _ int) *tensor.Tensor {

@@ -262,10 +262,10 @@ var floatOps = withNumberOps(map[tensor.Op]func(x []float64) float64{
 	tensor.OpTanhGrad:    onTwo(func(a, b float64) float64 { return b * (1 - a*a) }),
 	tensor.OpSigmoidGrad: onTwo(func(a, b float64) float64 { return b * a * (1 - a) }),
 	tensor.OpReluGrad: onTwo(func(a, b float64) float64 {
-		if a > 0 {
-			return b
+		if a <= 0 {
+			return 0
 		}
-		return 0
+		return b
 	}),
 	tensor.OpGeluGrad: onTwo(func(a, b float64) float64 {
 		return b * (math.Erfc(-a*invSqrt2)/2 + a*invSqrt2Pi*math.Exp(-a*a/2))

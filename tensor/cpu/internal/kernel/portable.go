@@ -137,10 +137,10 @@ const (
 func geluInner(x float64) float64 { return geluRoot * (x + geluCubic*x*x*x) }
 
 func reluGrad[T Float](x, dy T) T {
-	if x > 0 {
-		return dy
+	if x <= 0 {
+		return 0
 	}
-	return 0
+	return dy
 }
 
 func siluGrad(x, dy float64) float64 {

@@ -183,7 +183,7 @@ type Functions[T Float] struct {
 type Gradients[T Float] struct {
 	SigmoidGrad  Binary[T] // a = sigmoid(x): b*a*(1-a)
 	TanhGrad     Binary[T] // a = tanh(x): b*(1-a²)
-	ReLUGrad     Binary[T] // a = x or relu(x): b where a > 0, else 0
+	ReLUGrad     Binary[T] // a = x or relu(x): b, but 0 where a <= 0
 	SiLUGrad     Binary[T] // a = x
 	GELUGrad     Binary[T] // a = x
 	GELUTanhGrad Binary[T] // a = x

@@ -102,7 +102,7 @@ func recipAVX2(n int, out0 *float32, in0 *float32)
 //go:noescape
 func reluAVX2(n int, out0 *float32, in0 *float32)
 
-// reluGradAVX2 is out0 = in1 where in0 > 0, else 0.
+// reluGradAVX2 is out0 = in1, but 0 where in0 ≤ 0.
 //
 //go:noescape
 func reluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)

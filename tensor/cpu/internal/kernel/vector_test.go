@@ -124,10 +124,10 @@ func elementwises() []elementwise {
 		grad("SigmoidGrad", func(k *Table[float32]) Binary[float32] { return k.SigmoidGrad }, func(y, dy float64) float64 { return dy * y * (1 - y) }),
 		grad("TanhGrad", func(k *Table[float32]) Binary[float32] { return k.TanhGrad }, func(y, dy float64) float64 { return dy * (1 - y*y) }),
 		grad("ReLUGrad", func(k *Table[float32]) Binary[float32] { return k.ReLUGrad }, func(x, dy float64) float64 {
-			if x > 0 {
-				return dy
+			if x <= 0 {
+				return 0
 			}
-			return 0
+			return dy
 		}),
 		grad("SiLUGrad", func(k *Table[float32]) Binary[float32] { return k.SiLUGrad }, silu),
 		grad("GELUGrad", func(k *Table[float32]) Binary[float32] { return k.GELUGrad }, func(x, dy float64) float64 {

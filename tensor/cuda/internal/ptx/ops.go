@@ -193,7 +193,7 @@ func (w *code) float(op tensor.Op, d tensor.DType, in, own []reg) reg {
 	case tensor.OpTanhGrad:
 		return do("mul.rn", in[1], do("sub.rn", c(1), do("mul.rn", x, x)))
 	case tensor.OpReluGrad:
-		return w.choose(d, in[1], c(0), w.compare(d, "gt", x, c(0)))
+		return w.choose(d, in[1], c(0), w.compare(d, "gtu", x, c(0)))
 	case tensor.OpAdamM:
 		return do("fma.rn", own[1], in[1], do("mul.rn", own[0], x))
 	case tensor.OpAdamV:

@@ -59,9 +59,9 @@ func elementwise(k *kern) {
 	k.each("rsqrt", roots, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
 	k.each("recip", unary, "is out0 = 1/in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), in[0])) })
 	k.each("relu", unary, "is out0 = max(in0, 0).", func(in, _ []vreg) []vreg { return one(k.clampBelow(in[0], "zero")) })
-	k.each("reluGrad", binary, "is out0 = in1 where in0 > 0, else 0.", func(in, _ []vreg) []vreg {
+	k.each("reluGrad", binary, "is out0 = in1, but 0 where in0 ≤ 0.", func(in, _ []vreg) []vreg {
 		zero := k.mut("zero")
-		return one(k.sel(k.cmp(lessThan, zero, in[0]), in[1], zero))
+		return one(k.sel(k.cmp(above, in[0], zero), in[1], zero))
 	})
 	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
 }

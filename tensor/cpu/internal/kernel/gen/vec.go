@@ -123,6 +123,7 @@ type mask struct {
 // Predicates of VCMPPS, of which none signals, and of VPCMPUD.
 const (
 	lessThan  = 17
+	above     = 22 // or NaN: not less than or equal
 	unordered = 3
 	notLess   = 5
 )
