@@ -27,6 +27,14 @@ func S(f float64) Arg { return Arg{f: f} }
 // table lists them, and returns the result. All methods of Tensor use it. Operands of
 // different dtypes are promoted to one.
 func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
+	if s == nil { // that of a tensor that is nil or stands for an error
+		for _, a := range args {
+			if a.t != nil && a.t.v.err != nil {
+				return a.t
+			}
+		}
+		return poisoned(nil, opError(op, args, ErrNil))
+	}
 	if err := s.enter(op.String()); err != nil {
 		return poisoned(s, err)
 	}

@@ -36,6 +36,35 @@ func TestNilTensor(t *testing.T) {
 	}
 }
 
+// TestNoPanic: an operation without a tensor is an error, which later operations carry.
+func TestNoPanic(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 2, 2)
+	var none *Tensor
+	for name, c := range map[string]struct {
+		y    *Tensor
+		want error
+	}{
+		"concat of none": {Concat(0), ErrShape}, "stack of none": {Stack(1), ErrShape}, "stack of nil": {Stack(0, nil, x), ErrNil},
+		"concat of nil": {Concat(0, nil, x), ErrNil}, "nil transposed": {none.T(), ErrNil}, "a product with nil": {x.Matmul(nil), ErrNil},
+		"a product with nil transposed": {x.Matmul(none.T()), ErrNil}, "nil as condition": {Where(nil, x, x), ErrNil},
+		"an embedding without a table": {Embedding(nil, x), ErrNil},
+	} {
+		for _, y := range []*Tensor{c.y, c.y.Add(x).ReLU().Sum(), c.y.Reshape(4), x.Mul(c.y), c.y.Cast(F64)} {
+			if err := y.Err(); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "arguments_test.go") {
+				t.Errorf("%s: %v; expected %v and where", name, err, c.want)
+			}
+		}
+		if _, err := c.y.Item(); !errors.Is(err, c.want) {
+			t.Errorf("%s is read: %v; expected %v", name, err, c.want)
+		}
+		if err := c.y.Assign(x); !errors.Is(err, c.want) {
+			t.Errorf("%s is assigned: %v; expected %v", name, err, c.want)
+		}
+		c.y.Free()
+	}
+}
+
 // TestNotTakenForOne: an invalid stride, step or number of pieces is not taken for 1.
 func TestNotTakenForOne(t *testing.T) {
 	s, _ := newRecorded(t)

@@ -18,6 +18,9 @@ func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
 // ViewBytes is View of t's memory image, for any dtype; see FromBytes.
 func (t *Tensor) ViewBytes(f func([]byte) error) error {
 	s := t.v.s
+	if s == nil && t.v.err != nil {
+		return t.v.err
+	}
 	if err := s.enter("read"); err != nil {
 		return err
 	}

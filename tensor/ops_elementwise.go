@@ -186,10 +186,12 @@ func (t *Tensor) GtS(x float64) *Tensor { return t.binS(OpGt, x) }
 func (t *Tensor) GeS(x float64) *Tensor { return t.binS(OpGe, x) }
 
 // Where returns a where c is true and b elsewhere.
-func Where(c, a, b *Tensor) *Tensor { return c.v.s.Apply(OpWhere, nil, T(c), T(a), T(b)) }
+func Where(c, a, b *Tensor) *Tensor { return T(c).t.v.s.Apply(OpWhere, nil, T(c), T(a), T(b)) }
 
 // WhereS returns a where c is true and the number b elsewhere.
-func WhereS(c, a *Tensor, b float64) *Tensor { return c.v.s.Apply(OpWhere, nil, T(c), T(a), S(b)) }
+func WhereS(c, a *Tensor, b float64) *Tensor {
+	return T(c).t.v.s.Apply(OpWhere, nil, T(c), T(a), S(b))
+}
 
 // MaskedFill returns t with x where mask is true.
 func (t *Tensor) MaskedFill(mask *Tensor, x float64) *Tensor {

@@ -16,13 +16,13 @@ const IgnoreNone = math.MinInt64
 // is [m n] and earlier dims broadcast. A vector is a row on the left and a column on the
 // right, and its dim is dropped. Transposed operands are not copied.
 func (t *Tensor) Matmul(o *Tensor) *Tensor {
-	if t.v.err != nil {
-		return t
+	a, b := t, T(o).t
+	if a.v.err != nil {
+		return a
 	}
-	if o.v.err != nil {
-		return o
+	if b.v.err != nil {
+		return b
 	}
-	a, b := t, o
 	row, col := a.Rank() == 1, b.Rank() == 1
 	if row {
 		a = a.Unsqueeze(0)

@@ -16,6 +16,9 @@ func (t *Tensor) wrong(op Op, err error) *Tensor { return t.wrongName(op.String(
 
 func (t *Tensor) wrongName(op string, err error) *Tensor {
 	s := t.v.s
+	if s == nil {
+		return poisoned(nil, &OpError{Op: op, Inputs: "nil", Site: callSite(), Err: ErrNil})
+	}
 	if e := s.enter(op); e != nil {
 		return poisoned(s, e)
 	}

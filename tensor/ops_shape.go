@@ -48,7 +48,10 @@ func (t *Tensor) Flatten() *Tensor { return t.Reshape(-1) }
 // t stands for an error, it returns the tensor to return instead of the operation's
 // result.
 func (t *Tensor) axes(op Op, ints []int64, dims ...int) ([]int64, *Tensor) {
-	if t.v.err != nil {
+	switch {
+	case t == nil:
+		return nil, poisoned(nil, opError(op, []Arg{T(nil)}, ErrNil))
+	case t.v.err != nil:
 		return nil, t
 	}
 	for _, d := range dims {
@@ -339,6 +342,9 @@ func (t *Tensor) Flip(dims ...int) *Tensor {
 
 // Concat joins one or more tensors along dim.
 func Concat(dim int, ts ...*Tensor) *Tensor {
+	if len(ts) == 0 {
+		return poisoned(nil, opError(OpConcat, nil, fmt.Errorf("%w: no tensors; expected one or more", ErrShape)))
+	}
 	ints, wrong := ts[0].axes(OpConcat, nil, dim)
 	if wrong != nil {
 		return wrong
@@ -354,7 +360,7 @@ func Concat(dim int, ts ...*Tensor) *Tensor {
 func Stack(dim int, ts ...*Tensor) *Tensor {
 	out := make([]*Tensor, len(ts))
 	for i, x := range ts {
-		out[i] = x.Unsqueeze(dim)
+		out[i] = T(x).t.Unsqueeze(dim)
 	}
 	return Concat(dim, out...)
 }

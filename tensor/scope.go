@@ -90,6 +90,9 @@ func (t *Tensor) Free() {
 // NoGrad or a value without a graph.
 func (t *Tensor) Assign(v *Tensor) error {
 	s := t.v.s
+	if s == nil && t.v.err != nil {
+		return t.v.err
+	}
 	if err := s.enter("assign"); err != nil {
 		return err
 	}

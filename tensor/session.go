@@ -106,6 +106,9 @@ func (s *Session) Close() error {
 // enter marks the session as in use. Every exported method that uses it runs between
 // enter and leave.
 func (s *Session) enter(what string) error {
+	if s == nil {
+		return &OpError{Op: what, Site: callSite(), Err: ErrNil}
+	}
 	if s.closed.Load() {
 		return fmt.Errorf("%s: session: %w", what, ErrClosed)
 	}

@@ -141,6 +141,9 @@ func copyChunked(dst, src []byte) {
 // worker's memory. The slice is valid only during f and must not be written.
 func View[E Element](t *Tensor, f func([]E) error) error {
 	s := t.v.s
+	if s == nil && t.v.err != nil {
+		return t.v.err
+	}
 	if err := s.enter("read"); err != nil {
 		return err
 	}

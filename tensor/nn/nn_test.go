@@ -1,8 +1,10 @@
 package nn_test
 
 import (
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -203,6 +205,22 @@ func testLosses(t *devicetest.T) {
 
 	rows := tensor.From(s, []float32{0, 0, 1, 1, 5, 5}, 3, 2)
 	near(t, "cross-entropy", read(t, nn.CrossEntropy(rows, tensor.From(s, []int64{0, nn.Ignored, 1}))), math.Ln2)
+}
+
+// TestZeroLayers: a layer without weights is an error, not a panic.
+func TestZeroLayers(t *testing.T) { devicetest.Each(t, testZeroLayers) }
+
+func testZeroLayers(t *devicetest.T) {
+	s := newSession(t, 1)
+	x := tensor.Zeros(s, tensor.F32, 2, 2)
+	for name, y := range map[string]*tensor.Tensor{
+		"linear": new(nn.Linear).Forward(x), "with a bias": (&nn.Linear{Bias: x}).Forward(x),
+		"embedding": new(nn.Embedding).Forward(x), "convolution": x.Conv2D(nil, nil, tensor.ConvOptions{}),
+	} {
+		if err := y.Err(); !errors.Is(err, tensor.ErrNil) || !strings.Contains(err.Error(), "nn_test.go") {
+			t.Errorf("%s: %v, expected ErrNil and where", name, err)
+		}
+	}
 }
 
 // TestAttention: attention with as many heads of keys as of queries equals grouped
