@@ -90,6 +90,9 @@ func (m *attentionMatch) at(k int) {
 	if f.Out.Shape.Elems() == 0 || m.q.Shape.Elems() == 0 || !f.Out.Shape.Equal(m.shape(m.s, last(f.Out.Shape))) {
 		return
 	}
+	if !m.oneEra(m.forward) || !m.oneEra(m.backward) {
+		return
+	}
 	if m.backward != nil {
 		if m.rw.opt.leaves(AttentionGrad) {
 			return // its operations read the results of single steps
@@ -110,6 +113,14 @@ func (m *attentionMatch) at(k int) {
 }
 
 func (m *attentionMatch) step(k int) *Step { return &m.rw.plan.Steps[k] }
+
+// oneEra reports whether no barrier lies between the steps. The backward step may be of a
+// later era than the forward step, because it computes P again.
+func (m *attentionMatch) oneEra(steps []int) bool {
+	return !slices.ContainsFunc(steps, func(k int) bool {
+		return m.rw.era[m.step(k).Instr] != m.rw.era[m.step(steps[0]).Instr]
+	})
+}
 
 // shape returns D followed by two dims.
 func (m *attentionMatch) shape(rows, cols int) tensor.Shape {

@@ -32,8 +32,9 @@
 //
 // A barrier (tensor.OpBarrier) divides a program into eras, so that a program can compute
 // a value again instead of keeping it: cse.go does not reuse results of an earlier era,
-// tiles.go moves no operation to an earlier era, and normgrad.go, tilefold.go,
-// epilogue.go and adamwproduct.go join no steps of different eras.
+// tiles.go moves no operation to an earlier era, and joinpads.go, normgrad.go,
+// lossgrad.go, tilefold.go, epilogue.go and adamwproduct.go join no steps of different
+// eras. attention.go joins none forward and none backward.
 //
 // Third, memory.go assigns memory. A kept result gets a buffer of its own; a temporary
 // gets a place in one arena, according to its lifetime. An elementwise step overwrites an

@@ -281,6 +281,41 @@ func TestTrainingSteps(t *testing.T) {
 	}
 }
 
+// TestBarriersDivide: attention, a loss with its gradient, and a sum of pads stay several
+// steps with a barrier between them.
+func TestBarriersDivide(t *testing.T) {
+	T := tensor.T
+	for _, c := range []struct {
+		name, fused string
+		f           func(s *tensor.Session, sc *tensor.Scope, x *tensor.Tensor, cut func(*tensor.Tensor) *tensor.Tensor)
+	}{
+		{"scores", "attention", func(s *tensor.Session, sc *tensor.Scope, x *tensor.Tensor, cut func(*tensor.Tensor) *tensor.Tensor) {
+			sc.Keep(cut(x.Matmul(x.T()).MulS(2)).Softmax(-1).Matmul(x))
+		}},
+		{"probabilities", "attention", func(s *tensor.Session, sc *tensor.Scope, x *tensor.Tensor, cut func(*tensor.Tensor) *tensor.Tensor) {
+			sc.Keep(cut(x.Matmul(x.T()).CausalSoftmax(2)).Matmul(x))
+		}},
+		{"a loss and its gradient", "loss_grad", func(s *tensor.Session, sc *tensor.Scope, x *tensor.Tensor, cut func(*tensor.Tensor) *tensor.Tensor) {
+			y, dy := tensor.From(s, make([]int32, 2)), tensor.Scalar(s, float32(1))
+			sc.Keep(x.CrossEntropy(y, -1))
+			sc.Keep(s.Apply(tensor.OpCrossEntropyGrad, []int64{-1}, T(cut(x)), T(y), T(dy)))
+		}},
+		{"pads", "join_pads", func(s *tensor.Session, sc *tensor.Scope, x *tensor.Tensor, cut func(*tensor.Tensor) *tensor.Tensor) {
+			sc.Keep(cut(x.Pad(0, [2]int{0, 3})).Add(x.Pad(0, [2]int{3, 0})))
+		}},
+	} {
+		plan := func(cut func(*tensor.Tensor) *tensor.Tensor) string {
+			return names(planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) { c.f(s, sc, x, cut) }))
+		}
+		if got := plan(func(x *tensor.Tensor) *tensor.Tensor { return x }); !strings.Contains(got, c.fused) {
+			t.Errorf("%s: %q without a barrier, expected a step %s", c.name, got, c.fused)
+		}
+		if got := plan((*tensor.Tensor).Barrier); strings.Contains(got, c.fused) {
+			t.Errorf("%s: %q with a barrier, expected no step %s", c.name, got, c.fused)
+		}
+	}
+}
+
 // TestNormGradsAcrossBarriers: gradients of a norm with a barrier between them stay
 // apart.
 func TestNormGradsAcrossBarriers(t *testing.T) {

@@ -43,6 +43,9 @@ func (rw *rewriter) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
 		if d < 0 || len(*gone) > maxPads || e.touched(d) || !rw.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
 			return false
 		}
+		if rw.era[rw.plan.Steps[d].Instr] != rw.era[s.Instr] {
+			return false
+		}
 		switch rw.plan.Steps[d].Op {
 		case tensor.OpPad:
 			*pads = append(*pads, d)

@@ -15,7 +15,7 @@ func (rw *rewriter) lossGrads(g *graph, e *edit) {
 			continue
 		}
 		l := rw.reader(g, e, d.In[0].Buf, func(s *Step) bool {
-			return s.Op == tensor.OpCrossEntropy && same(s.In[0], d.In[0]) && same(s.In[1], d.In[1]) && slices.Equal(s.Ints, d.Ints)
+			return s.Op == tensor.OpCrossEntropy && rw.era[s.Instr] == rw.era[d.Instr] && same(s.In[0], d.In[0]) && same(s.In[1], d.In[1]) && slices.Equal(s.Ints, d.Ints)
 		})
 		if l < 0 || l > k {
 			continue
