@@ -54,10 +54,13 @@ func ParseDType(s string) (DType, error) {
 }
 
 // Promote returns the common type of a and b: bool < u8 < i32 < i64 < f16, bf16 < f32 <
-// f64, and f16 with bf16 gives f32. This is PyTorch's table. Scalars (plain Go numbers)
-// never widen a tensor of floats. They turn a tensor of integers or bools into F32 if its
-// dtype can't hold them, because they have a fraction or are out of range; in a
-// comparison they turn it into F64.
+// f64, and f16 with bf16 gives f32. This is PyTorch's table. A tensor without dims does
+// not widen one with dims of the same kind (bool, integer, float).
+//
+// Scalars (plain Go numbers) never widen a tensor of floats. They turn a tensor of
+// integers into F32 if its dtype can't hold them, because they have a fraction or are out
+// of range; in a comparison without a fraction they turn it into F64. They turn a tensor
+// of bools into I64, or F32 with a fraction.
 func Promote(a, b DType) DType {
 	if a != b && a.IsHalf() && b.IsHalf() {
 		return F32

@@ -1,6 +1,9 @@
 package tensor
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Elementwise operations broadcast their operands as NumPy does. Those that end in S take
 // a number in place of the second operand.
@@ -66,11 +69,18 @@ func (t *Tensor) SiLU() *Tensor { return t.un(OpSilu) }
 // Erf returns the error function.
 func (t *Tensor) Erf() *Tensor { return t.un(OpErf) }
 
-// Floor returns the largest integer not above t.
-func (t *Tensor) Floor() *Tensor { return t.un(OpFloor) }
+// Floor returns the largest integer not above t; integers are as they are.
+func (t *Tensor) Floor() *Tensor { return t.toWhole(OpFloor) }
 
-// Ceil returns the smallest integer not below t.
-func (t *Tensor) Ceil() *Tensor { return t.un(OpCeil) }
+// Ceil returns the smallest integer not below t; integers are as they are.
+func (t *Tensor) Ceil() *Tensor { return t.toWhole(OpCeil) }
+
+func (t *Tensor) toWhole(op Op) *Tensor {
+	if d := t.v.dtype; kind(d) == 2 {
+		return t.v.s.Apply(OpCast, []int64{int64(d)}, T(t)) // a handle of its own
+	}
+	return t.un(op)
+}
 
 // Not returns the logical not of a bool.
 func (t *Tensor) Not() *Tensor { return t.un(OpNot) }
@@ -84,18 +94,25 @@ func (t *Tensor) Cast(d DType) *Tensor {
 	return t.v.s.Apply(OpCast, []int64{int64(d)}, T(t))
 }
 
-// Clamp returns min(max(t, lo), hi); infinities leave a side open.
+// Clamp returns min(max(t, lo), hi); infinities leave a side open. Of integers it is F32
+// if a bound has a fraction. Of bools it is I64 or F32.
 func (t *Tensor) Clamp(lo, hi float64) *Tensor {
+	switch k := kind(t.v.dtype); {
+	case (k == 1 || k == 2) && (lo != math.Trunc(lo) || hi != math.Trunc(hi)):
+		t = t.Cast(F32)
+	case k == 1:
+		t = t.Cast(I64)
+	}
 	return t.v.s.Apply(OpClamp, nil, T(t), S(lo), S(hi))
 }
 
-// Add returns t+o.
+// Add returns t+o; of bools t or o.
 func (t *Tensor) Add(o *Tensor) *Tensor { return t.bin(OpAdd, o) }
 
 // Sub returns t-o.
 func (t *Tensor) Sub(o *Tensor) *Tensor { return t.bin(OpSub, o) }
 
-// Mul returns t*o, element by element.
+// Mul returns t*o, element by element; of bools t and o.
 func (t *Tensor) Mul(o *Tensor) *Tensor { return t.bin(OpMul, o) }
 
 // Div returns t/o; integers are divided as floats.
@@ -193,8 +210,20 @@ func WhereS(c, a *Tensor, b float64) *Tensor {
 	return T(c).t.v.s.Apply(OpWhere, nil, T(c), T(a), S(b))
 }
 
-// MaskedFill returns t with x where mask is true.
+// MaskedFill returns t with x where mask is true, in t's dtype: in a tensor of integers x
+// is cut toward zero and must then be in their range, in one of bools it is x != 0.
 func (t *Tensor) MaskedFill(mask *Tensor, x float64) *Tensor {
+	switch kind(t.v.dtype) {
+	case 1:
+		if x != 0 {
+			return t.Or(mask)
+		}
+		return t.And(mask.Not())
+	case 2:
+		if x = math.Trunc(x); !holds(t.v.dtype, x) {
+			return t.wrongName("masked_fill", fmt.Errorf("%w: %g in a tensor of %v; expected a number in its range (Cast first)", ErrDType, x, t.v.dtype))
+		}
+	}
 	return t.v.s.Apply(OpWhere, nil, T(mask), S(x), T(t))
 }
 

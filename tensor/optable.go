@@ -67,8 +67,8 @@ var opTable = [...]OpInfo{
 
 	OpSum:      reduction("sum", "sum; of integers and bools as i64", anyDType, Differentiable),
 	OpMean:     reduction("mean", "mean; of integers and bools as f32, summed in f64", anyDType, Differentiable),
-	OpAmax:     reduction("amax", "largest", numbers, Differentiable),
-	OpAmin:     reduction("amin", "smallest", numbers, Differentiable),
+	OpAmax:     reduction("amax", "largest", anyDType, Differentiable),
+	OpAmin:     reduction("amin", "smallest", anyDType, Differentiable),
 	OpProd:     reduction("prod", "product; of integers and bools as i64", anyDType, Differentiable),
 	OpArgmax:   reduction("argmax", "index of the first largest along one dim, or in the flat order over all; i64", numbers, NoGradient),
 	OpArgmin:   reduction("argmin", "index of the first smallest, as argmax", numbers, NoGradient),

@@ -3,12 +3,13 @@ package tensor
 import "math"
 
 // promote inserts casts so that the operands in r.inf have one dtype. args are the
-// operands as given.
+// operands as given. The dtype is that of the operands with dims, unless those without
+// are of a higher kind, as in PyTorch.
 func (r *recording) promote(op Op, args []Arg) {
 	c := &r.inf
 	skip := op.Info().apart - 1
-	want, scalars, fraction := Invalid, false, false
-	least, most := math.Inf(1), math.Inf(-1) // of the scalars
+	want, point, scalars, fraction := Invalid, Invalid, false, false // point: of operands without dims
+	least, most := math.Inf(1), math.Inf(-1)                         // of the scalars
 	for i, d := range c.dt {
 		switch {
 		case i == skip:
@@ -16,18 +17,24 @@ func (r *recording) promote(op Op, args []Arg) {
 			f := args[i].f
 			scalars, fraction = true, fraction || f != math.Trunc(f) || math.IsNaN(f)
 			least, most = min(least, f), max(most, f)
-		case want == Invalid:
-			want = d
+		case len(c.sh[i]) == 0:
+			point = joint(point, d)
 		default:
-			want = Promote(want, d)
+			want = joint(want, d)
 		}
+	}
+	if kind(point) > kind(want) {
+		want = point
 	}
 	if want == Invalid {
 		return // no tensors: inference returns the error, if it is one
 	}
+	if scalars && want == Bool && !fraction && op != OpEq && op != OpNe {
+		want = I64
+	}
 	switch {
 	case !scalars || want.IsFloat():
-	case fraction || want == Bool && op != OpEq && op != OpNe:
+	case fraction:
 		want = F32
 	case holds(want, least) && holds(want, most):
 	case op.Info().Kind == KindComparison:
@@ -43,6 +50,38 @@ func (r *recording) promote(op Op, args []Arg) {
 			r.args[i], c.dt[i] = r.cast(r.args[i], c.sh[i], want), want
 		}
 	}
+}
+
+// joint is Promote; Invalid stands for no operand yet.
+func joint(a, b DType) DType {
+	if a == Invalid {
+		return b
+	}
+	return Promote(a, b)
+}
+
+// kind returns 1 for Bool, 2 for integers, 3 for floats, and 0 for no dtype.
+func kind(d DType) int {
+	switch {
+	case d == Invalid:
+		return 0
+	case d == Bool:
+		return 1
+	case !d.IsFloat():
+		return 2
+	}
+	return 3
+}
+
+// onBools returns the operation that op is on bools.
+func onBools(op Op) Op {
+	switch op {
+	case OpAdd, OpMax:
+		return OpOr
+	case OpMul, OpMin:
+		return OpAnd
+	}
+	return op
 }
 
 // cast inserts a cast of one operand. The cast is not in the graph: the edge leads to the

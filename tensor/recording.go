@@ -124,6 +124,10 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 		c.dt, c.sh = append(c.dt, a.t.v.dtype), append(c.sh, a.t.v.shape)
 	}
 	r.promote(op, args[:tensors])
+	if len(c.dt) == 2 && c.dt[0] == Bool && c.dt[1] == Bool {
+		op = onBools(op)
+		info, c.op = op.Info(), op
+	}
 	narrow := r.widen(op)
 	if err := c.infer(info); err != nil {
 		return nil, err

@@ -361,6 +361,7 @@ func TestFullProgramFlushes(t *testing.T) {
 func TestPromotion(t *testing.T) {
 	s, _ := newRecorded(t)
 	f32, f64, i32, i64, b := Zeros(s, F32, 2), Zeros(s, F64, 2), Zeros(s, I32, 2), Zeros(s, I64, 2), Zeros(s, Bool, 2)
+	point := func(d DType) *Tensor { return Zeros(s, d) }
 	for _, c := range []struct {
 		name string
 		got  *Tensor
@@ -368,17 +369,34 @@ func TestPromotion(t *testing.T) {
 	}{
 		{"f32+f64", f32.Add(f64), F64}, {"i32+i64", i32.Add(i64), I64}, {"i64+f32", i64.Add(f32), F32},
 		{"i32*2", i32.MulS(2), I32}, {"i32*2.5", i32.MulS(2.5), F32}, {"f64*0.1", f64.MulS(0.1), F64},
-		{"i32/i32", i32.Div(i32), F32}, {"bool*f64", b.Mul(f64), F64}, {"bool*2", b.MulS(2), F32},
+		{"i32/i32", i32.Div(i32), F32}, {"bool*f64", b.Mul(f64), F64}, {"bool*2", b.MulS(2), I64}, {"bool*2.5", b.MulS(2.5), F32},
 		{"exp i64", i64.Exp(), F32}, {"sum bool", b.Sum(), I64}, {"mean i32", i32.Mean(), F32},
 		{"u8*-1", Zeros(s, U8, 2).MulS(-1), F32}, {"i32+2^31", i32.AddS(1 << 31), F32}, {"i32-2^31", i32.AddS(-1 << 31), I32}, {"i64*1e30", i64.MulS(1e30), F32},
 		{"i32<0.5", i32.LtS(0.5), Bool}, {"where", Where(b, i32, f64), F64},
+		// What has no dims widens only to a higher kind.
+		{"f32+f64[]", f32.Add(point(F64)), F32}, {"f64[]+f32", point(F64).Add(f32), F32}, {"i32+i64[]", i32.Add(point(I64)), I32}, {"u8+i64[]", Zeros(s, U8, 2).Add(point(I64)), U8},
+		{"i32+f64[]", i32.Add(point(F64)), F64}, {"i64+f16[]", i64.Add(point(F16)), F16}, {"bool+u8[]", b.Add(point(U8)), U8}, {"f16+bf16[]", Zeros(s, F16, 2).Add(point(BF16)), F16},
+		{"f16+f32[]", Zeros(s, F16, 2).Add(point(F32)), F16}, {"f16+i64[]", Zeros(s, F16, 2).Add(point(I64)), F16}, {"f32[]+f64[]", point(F32).Add(point(F64)), F64},
+		{"where with a point", Where(b, f32, point(F64)), F32}, {"where with a point of floats", Where(b, i32, point(F32)), F32}, {"f32+f64[1]", f32.Add(Zeros(s, F64, 1)), F64},
+		// bools
+		{"bool+bool", b.Add(b), Bool}, {"bool*bool", b.Mul(b), Bool}, {"max of bools", b.Maximum(b), Bool}, {"min of bools", b.Minimum(b), Bool}, {"bool/bool", b.Div(b), F32},
+		{"largest bool", b.Max(), Bool}, {"bool>1", b.GtS(1), Bool}, {"bool+2^70", b.AddS(1 << 70), F32}, {"where of bools", WhereS(b, b, 2), I64}, {"where of bools with a fraction", WhereS(b, b, 0.5), F32},
+		// integers stay
+		{"floor", i32.Floor(), I32}, {"ceil", Zeros(s, U8, 2).Ceil(), U8}, {"floor of f16", Zeros(s, F16, 2).Floor(), F16}, {"floor of bools", b.Floor(), F32},
+		{"clamp", i32.Clamp(0, 2), I32}, {"clamp from above", i32.Clamp(-Inf, 2), I32}, {"clamp with a fraction", i32.Clamp(0.5, 2), F32}, {"clamp of bools", b.Clamp(0, 0), I64}, {"clamp of f16", Zeros(s, F16, 2).Clamp(0, 0.5), F16},
+		{"masked fill", i32.MaskedFill(b, 1.5), I32}, {"masked fill of bools", b.MaskedFill(b, 2), Bool}, {"masked fill of floats", f32.MaskedFill(b, Inf), F32},
 	} {
 		if c.got.Err() != nil || c.got.DType() != c.want {
 			t.Errorf("%s is %v, expected %v", c.name, c.got, c.want)
 		}
 	}
-	if y := b.Add(b); !errors.Is(y.Err(), ErrDType) {
-		t.Errorf("bool+bool is %v", y)
+	for name, y := range map[string]*Tensor{
+		"bool-bool": b.Sub(b), "bool^bool": b.Pow(b), "-bool": b.Neg(), "300 in u8": Zeros(s, U8, 2).MaskedFill(b, 300), "-1 in u8": Zeros(s, U8, 2).MaskedFill(b, -1),
+		"NaN in i64": i64.MaskedFill(b, math.NaN()), "2^40 in i32": i32.MaskedFill(b, 1<<40),
+	} {
+		if !errors.Is(y.Err(), ErrDType) {
+			t.Errorf("%s is %v, expected ErrDType", name, y)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ func (s *suite) edges(t *testing.T) {
 	t.Run("halves", s.roundedOnce)
 	t.Run("losses", s.infiniteLogits)
 	t.Run("gradient of a product", s.prodGrad)
+	t.Run("integers and bools", s.integersAndBools)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -91,4 +92,29 @@ func (s *suite) prodGrad(t *testing.T) {
 			want(t, fmt.Sprintf("gradient of the product of %v", c.x), got, 1e-15, c.want...)
 		}
 	}
+}
+
+// integersAndBools: values of the rules of dtypes.
+func (s *suite) integersAndBools(t *testing.T) {
+	sess := s.session(t)
+	a, b := put(sess, integers(tensor.Bool, 1, 1, 0, 0)), put(sess, integers(tensor.Bool, 1, 0, 1, 0))
+	want(t, "bool + bool", a.Add(b), 0, 1, 1, 1, 0)
+	want(t, "bool * bool", a.Mul(b), 0, 1, 0, 0, 0)
+	want(t, "maximum of bools", a.Maximum(b), 0, 1, 1, 1, 0)
+	want(t, "minimum of bools", a.Minimum(b), 0, 1, 0, 0, 0)
+	want(t, "bool + 2", a.AddS(2), 0, 3, 3, 2, 2)
+	want(t, "bool * -0.5", a.MulS(-0.5), 0, -0.5, -0.5, 0, 0)
+	want(t, "largest of bools", a.Reshape(2, 2).Max(1), 0, 1, 0)
+	want(t, "smallest of bools", b.Min(), 0, 0)
+	want(t, "bools filled with 1", a.MaskedFill(b, 2), 0, 1, 1, 1, 0)
+	want(t, "bools filled with 0", a.MaskedFill(b, 0), 0, 0, 1, 0, 0)
+	want(t, "clamp of bools", a.Clamp(2, 3), 0, 2, 2, 2, 2)
+	i := put(sess, integers(tensor.I32, 1, -2, 3, 1<<24+1))
+	want(t, "integers filled with a fraction", i.MaskedFill(b, -1.5), 0, -1, -2, -1, 1<<24+1)
+	want(t, "floor of integers", i.Floor(), 0, 1, -2, 3, 1<<24+1)
+	want(t, "clamp of integers", i.Clamp(-inf, 2), 0, 1, -2, 2, 2)
+	want(t, "clamp of integers at fractions", i.Clamp(-1.5, 2.5), 0, 1, -1.5, 2.5, 2.5)
+	u := put(sess, integers(tensor.U8, 1, 2, 3, 250))
+	want(t, "u8 + i64 without dims wraps", u.Add(put(sess, &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{300}})), 0, 45, 46, 47, 38)
+	want(t, "f32 + f64 without dims", put(sess, floats(tensor.Shape{2}, 1, 1<<24)).Add(put(sess, &array{dt: tensor.F64, sh: tensor.Shape{}, f: []float64{1}})), 0, 2, 1<<24)
 }

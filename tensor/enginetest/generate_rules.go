@@ -86,7 +86,10 @@ func (g *generator) constant(x *tensor.Tensor) float64 {
 // number on either side.
 func arithmetic(op tensor.Op) rule {
 	return func(g *generator) *tensor.Tensor {
-		x := tame(g.number(0))
+		x := tame(g.any(0))
+		if x.DType() == tensor.Bool && op == tensor.OpSub {
+			x = x.Cast(tensor.I32)
+		}
 		switch g.n(5) {
 		case 0:
 			return g.s.Apply(op, nil, tensor.T(x), tensor.S(g.constant(x)))

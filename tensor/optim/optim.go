@@ -136,6 +136,9 @@ func GradNorm(grads []*tensor.Tensor) *tensor.Tensor {
 	var squares []*tensor.Tensor
 	for _, g := range grads {
 		if g != nil {
+			if g.DType().IsHalf() { // whose squares may overflow
+				g = g.Cast(tensor.F32)
+			}
 			squares = append(squares, g.Square().Sum().Reshape(1))
 		}
 	}

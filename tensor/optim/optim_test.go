@@ -381,6 +381,13 @@ func testClipGradNorm(t *devicetest.T) {
 			}
 		}
 	}
+	half := []*tensor.Tensor{tensor.From(s, []float32{300, 400}).Cast(tensor.F16)}
+	if n, err := optim.GradNorm(half).Item(); err != nil || n != 500 {
+		t.Errorf("norm of f16 whose squares overflow: %v, %v; expected 500", n, err)
+	}
+	if out := optim.ClipGradNorm(half, 1); out[0].DType() != tensor.F16 {
+		t.Errorf("clipped gradients of f16 are %v", out[0])
+	}
 	if out := optim.ClipGradNorm([]*tensor.Tensor{nil}, 1); len(out) != 1 || out[0] != nil || optim.GradNorm(out) != nil {
 		t.Error("no gradients have a norm")
 	}
