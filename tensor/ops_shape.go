@@ -397,13 +397,14 @@ func (t *Tensor) onDim(op Op, dim int, more ...Arg) *Tensor {
 	return t.v.s.Apply(op, ints, append([]Arg{T(t)}, more...)...)
 }
 
-// IndexSelect returns the elements of dim at idx. The dims of idx, of any shape, take the
-// place of dim.
+// IndexSelect returns the elements of dim at idx, from the end where it is negative. The
+// dims of idx, of any shape, take the place of dim.
 func (t *Tensor) IndexSelect(dim int, idx *Tensor) *Tensor {
 	return t.onDim(OpIndexSelect, dim, T(idx))
 }
 
-// IndexAdd returns t with src added at idx along dim; equal indices add up, in order.
+// IndexAdd returns t with src added at idx along dim, from the end where it is negative;
+// equal indices add up, in order.
 func (t *Tensor) IndexAdd(dim int, idx, src *Tensor) *Tensor {
 	return t.onDim(OpIndexAdd, dim, T(idx), T(src))
 }

@@ -29,7 +29,7 @@ func indexAdd[T number](s *compile.Step, add func(dst, a, b []T)) func(r *run) e
 		}
 		id, wide := ids(r, idx)
 		for j := range m {
-			k, err := index(id, wide, j, n)
+			k, err := indexFromEnd(id, wide, j, n)
 			if err != nil {
 				return err
 			}

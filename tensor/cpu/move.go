@@ -231,16 +231,30 @@ func leaf(s *compile.Step) func(r *run) error {
 
 // index reads element i of an index tensor and checks it.
 func index(ids []byte, wide bool, i, n int) (int, error) {
-	var v int64
-	if wide {
-		v = slice[int64](ids)[i]
-	} else {
-		v = int64(slice[int32](ids)[i])
-	}
+	v := indexAt(ids, wide, i)
 	if v < 0 || v >= int64(n) {
 		return 0, fmt.Errorf("%w: %d at place %d; expected 0 to %d", tensor.ErrIndex, v, i, n-1)
 	}
 	return int(v), nil
+}
+
+// indexFromEnd is index for operations whose negative indices count from the end.
+func indexFromEnd(ids []byte, wide bool, i, n int) (int, error) {
+	v := indexAt(ids, wide, i)
+	if v < -int64(n) || v >= int64(n) {
+		return 0, fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, i, -n, n-1)
+	}
+	if v < 0 {
+		v += int64(n)
+	}
+	return int(v), nil
+}
+
+func indexAt(ids []byte, wide bool, i int) int64 {
+	if wide {
+		return slice[int64](ids)[i]
+	}
+	return int64(slice[int32](ids)[i])
 }
 
 // ids returns the bytes of an index operand and whether its elements have 8.
@@ -256,7 +270,7 @@ func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 		src, dst := buf[T](r, x), buf[T](r, &s.Out)
 		id, wide := ids(r, idx)
 		for j := range m {
-			k, err := index(id, wide, j, n)
+			k, err := indexFromEnd(id, wide, j, n)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -15,6 +16,7 @@ func (s *suite) edges(t *testing.T) {
 	t.Run("losses", s.infiniteLogits)
 	t.Run("gradient of a product", s.prodGrad)
 	t.Run("integers and bools", s.integersAndBools)
+	t.Run("indices from the end", s.indicesFromEnd)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -117,4 +119,40 @@ func (s *suite) integersAndBools(t *testing.T) {
 	u := put(sess, integers(tensor.U8, 1, 2, 3, 250))
 	want(t, "u8 + i64 without dims wraps", u.Add(put(sess, &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{300}})), 0, 45, 46, 47, 38)
 	want(t, "f32 + f64 without dims", put(sess, floats(tensor.Shape{2}, 1, 1<<24)).Add(put(sess, &array{dt: tensor.F64, sh: tensor.Shape{}, f: []float64{1}})), 0, 2, 1<<24)
+}
+
+// indicesFromEnd: negative indices of IndexSelect and IndexAdd count from the end.
+func (s *suite) indicesFromEnd(t *testing.T) {
+	sess := s.session(t)
+	x := put(sess, floats(tensor.Shape{3, 2}, 1, 2, 3, 4, 5, 6))
+	for _, d := range []tensor.DType{tensor.I32, tensor.I64} {
+		idx := put(sess, integers(d, -1, 0, -3, 1))
+		want(t, "rows", x.IndexSelect(0, idx), 0, 5, 6, 1, 2, 1, 2, 3, 4)
+		want(t, "columns", x.IndexSelect(1, put(sess, integers(d, -2, -1, -1))), 0, 1, 2, 2, 3, 4, 4, 5, 6, 6)
+		want(t, "added rows", x.IndexAdd(0, idx, tensor.Ones(sess, tensor.F32, 4, 2)), 0, 3, 4, 4, 5, 6, 7)
+		if s.o.Grad != nil {
+			leaf := put(sess, floats(tensor.Shape{3}, 1, 2, 3)).RequireGrad()
+			g, err := s.o.Grad(leaf.IndexSelect(0, idx).Sum(), leaf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "gradient of rows", g[0], 0, 2, 1, 1)
+		}
+		for _, bad := range []int64{-4, 3} {
+			y := x.IndexSelect(0, put(sess, integers(d, bad)))
+			if _, err := read(y); !errors.Is(err, tensor.ErrIndex) {
+				t.Errorf("index %d of 3 gave error %v, expected ErrIndex", bad, err)
+			}
+			sess.ClearErr()
+		}
+	}
+	one := put(sess, integers(tensor.I64, -1))
+	for name, f := range map[string]func() *tensor.Tensor{
+		"gather": func() *tensor.Tensor { return x.Slice(tensor.At(0)).Gather(0, one) }, "one-hot": func() *tensor.Tensor { return one.OneHot(tensor.F32, 3) },
+	} {
+		if _, err := read(f()); !errors.Is(err, tensor.ErrIndex) {
+			t.Errorf("%s of index -1 gave error %v, expected ErrIndex", name, err)
+		}
+		sess.ClearErr()
+	}
 }

@@ -134,8 +134,11 @@ func (a *array) clone() *array {
 // tensor correspond to [before.., value of idx, after..] of the other.
 func (c *call) index(out *array) error {
 	x, idx, dim := c.tensor(0), c.tensor(1), int(c.ints[0])
-	if err := inRange(idx, x.sh[dim]); err != nil {
-		return err
+	n := int64(x.sh[dim])
+	for k, v := range idx.i {
+		if v < -n || v >= n {
+			return fmt.Errorf("%w: %d at position %d; expected %d to %d", tensor.ErrIndex, v, k, -n, n-1)
+		}
 	}
 	long := c.sh // the shape with idx's dims
 	if c.op == tensor.OpIndexAdd {
@@ -145,6 +148,9 @@ func (c *call) index(out *array) error {
 	at := make([]int, 0, tensor.MaxRank)
 	each(long, func(k int, pos []int) {
 		v := idx.i[flat(idx.sh, pos[dim:dim+len(idx.sh)]...)]
+		if v < 0 { // from the end
+			v += n
+		}
 		at = append(append(append(at[:0], pos[:dim]...), int(v)), pos[dim+len(idx.sh):]...)
 		if c.op == tensor.OpIndexSelect {
 			out.copyFrom(k, x, flat(x.sh, at...))

@@ -178,10 +178,16 @@ func (g *generator) upload(d tensor.DType, sh []int) *tensor.Tensor {
 }
 
 // indices returns numbers below n; n must not be 0 unless sh has no elements.
-func (g *generator) indices(n int, sh ...int) *tensor.Tensor {
+func (g *generator) indices(n int, sh ...int) *tensor.Tensor { return g.between(0, n, sh) }
+
+// fromEnd returns numbers below n, some of them as negative ones that count from n.
+func (g *generator) fromEnd(n int, sh ...int) *tensor.Tensor { return g.between(-n, n, sh) }
+
+// between returns numbers of at least lo and below hi.
+func (g *generator) between(lo, hi int, sh []int) *tensor.Tensor {
 	a := newArray(pick(g, tensor.I32, tensor.I64), append(tensor.Shape{}, sh...))
 	for k := range a.i {
-		a.i[k] = int64(g.n(n))
+		a.i[k] = int64(lo + g.n(hi-lo))
 	}
 	return put(g.s, a)
 }

@@ -332,7 +332,7 @@ var movementRules = []rule{
 		if x.Dim(d) == 0 || x.Elems()/x.Dim(d)*tensor.Shape(sh).Elems() > maxElems {
 			return nil
 		}
-		return x.IndexSelect(d, g.indices(x.Dim(d), sh...))
+		return x.IndexSelect(d, g.fromEnd(x.Dim(d), sh...))
 	},
 	func(g *generator) *tensor.Tensor {
 		x := tame(g.number(1))
@@ -346,7 +346,7 @@ var movementRules = []rule{
 		if tensor.Shape(sh).Elems() > maxElems {
 			return nil
 		}
-		return x.IndexAdd(d, g.indices(x.Dim(d), n), g.like(x.DType(), sh))
+		return x.IndexAdd(d, g.fromEnd(x.Dim(d), n), g.like(x.DType(), sh))
 	},
 	func(g *generator) *tensor.Tensor {
 		x, d, idx := g.scattered()
