@@ -17,6 +17,7 @@ func (s *suite) edges(t *testing.T) {
 	t.Run("gradient of a product", s.prodGrad)
 	t.Run("integers and bools", s.integersAndBools)
 	t.Run("indices from the end", s.indicesFromEnd)
+	t.Run("activations of infinities", s.infiniteActivations)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -154,5 +155,44 @@ func (s *suite) indicesFromEnd(t *testing.T) {
 			t.Errorf("%s of index -1 gave error %v, expected ErrIndex", name, err)
 		}
 		sess.ClearErr()
+	}
+}
+
+// infiniteActivations: x times a factor that vanishes is NaN at -Inf, whatever the number
+// of elements, alone and as a part of a chain; a gated layer likewise.
+func (s *suite) infiniteActivations(t *testing.T) {
+	sess := s.session(t)
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+		for _, wide := range []int{1, 100} {
+			repeat := func(v ...float64) *tensor.Tensor {
+				a := newArray(d, tensor.Shape{wide, len(v)})
+				for k := range a.f {
+					a.f[k] = v[k%len(v)]
+				}
+				return put(sess, a)
+			}
+			x, u := repeat(inf, -inf, nan, 0), repeat(1, 1, 1, 1)
+			for name, f := range map[string]func(*tensor.Tensor) *tensor.Tensor{
+				"silu": (*tensor.Tensor).SiLU, "gelu": (*tensor.Tensor).GELU, "gelu_tanh": (*tensor.Tensor).GELUTanh,
+				"gated": func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(0).SiLU().Mul(u) },
+			} {
+				got := mustRead(t, f(x))
+				for k, g := range got.f {
+					if w := []float64{inf, nan, nan, 0}[k%4]; g != w && !(g != g && w != w) {
+						t.Errorf("%s of %d rows of %v: element %d is %v, expected %v", name, wide, d, k, g, w)
+						break
+					}
+				}
+			}
+			for _, op := range []tensor.Op{tensor.OpSiluGrad, tensor.OpGeluGrad, tensor.OpGeluTanhGrad} {
+				got := mustRead(t, sess.Apply(op, nil, tensor.T(x), tensor.T(u)))
+				for k, g := range got.f {
+					if k%4 < 3 && g == g {
+						t.Errorf("%v of %d rows of %v: element %d is %v, expected NaN", op, wide, d, k, g)
+						break
+					}
+				}
+			}
+		}
 	}
 }
