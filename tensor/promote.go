@@ -8,8 +8,9 @@ import "math"
 func (r *recording) promote(op Op, args []Arg) {
 	c := &r.inf
 	skip := op.Info().apart - 1
-	want, point, scalars, fraction := Invalid, Invalid, false, false // point: of operands without dims
-	least, most := math.Inf(1), math.Inf(-1)                         // of the scalars
+	want, scalars, fraction := Invalid, false, false
+	point := Invalid                         // of operands without dims
+	least, most := math.Inf(1), math.Inf(-1) // of the scalars
 	for i, d := range c.dt {
 		switch {
 		case i == skip:

@@ -373,7 +373,7 @@ func TestPromotion(t *testing.T) {
 		{"exp i64", i64.Exp(), F32}, {"sum bool", b.Sum(), I64}, {"mean i32", i32.Mean(), F32},
 		{"u8*-1", Zeros(s, U8, 2).MulS(-1), F32}, {"i32+2^31", i32.AddS(1 << 31), F32}, {"i32-2^31", i32.AddS(-1 << 31), I32}, {"i64*1e30", i64.MulS(1e30), F32},
 		{"i32<0.5", i32.LtS(0.5), Bool}, {"where", Where(b, i32, f64), F64},
-		// What has no dims widens only to a higher kind.
+		// An operand without dims widens only to a higher kind.
 		{"f32+f64[]", f32.Add(point(F64)), F32}, {"f64[]+f32", point(F64).Add(f32), F32}, {"i32+i64[]", i32.Add(point(I64)), I32}, {"u8+i64[]", Zeros(s, U8, 2).Add(point(I64)), U8},
 		{"i32+f64[]", i32.Add(point(F64)), F64}, {"i64+f16[]", i64.Add(point(F16)), F16}, {"bool+u8[]", b.Add(point(U8)), U8}, {"f16+bf16[]", Zeros(s, F16, 2).Add(point(BF16)), F16},
 		{"f16+f32[]", Zeros(s, F16, 2).Add(point(F32)), F16}, {"f16+i64[]", Zeros(s, F16, 2).Add(point(I64)), F16}, {"f32[]+f64[]", point(F32).Add(point(F64)), F64},

@@ -17,7 +17,8 @@ func (c *call) row() {
 				c.all(Shard(d))
 			}
 		}
-		if c.op == tensor.OpCumsum && c.dt[0] == c.odt { // another type may overflow where this one doesn't
+		if c.op == tensor.OpCumsum && c.dt[0] == c.odt {
+			// Another type may overflow where this one doesn't.
 			c.through(0, Sum, Mean)
 		}
 	case tensor.OpProdGrad:
