@@ -1,6 +1,9 @@
 package tensor
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Scope owns the values made while it is open. See Session.Scope.
 type Scope struct {
@@ -103,15 +106,15 @@ func (t *Tensor) Assign(v *Tensor) error {
 	case v.v.err != nil:
 		return v.v.err
 	case v.v.s != s:
-		return s.fail(&OpError{Op: "assign", Inputs: t.v.String() + ", " + v.v.String(), Site: callSite(), Err: ErrOtherSession})
+		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: ErrOtherSession})
 	case v.v.dtype != t.v.dtype:
-		return s.fail(&OpError{Op: "assign", Inputs: t.v.String() + ", " + v.v.String(), Site: callSite(), Err: ErrDType})
+		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: fmt.Errorf("%w; expected %v", ErrDType, t.v)})
 	case !v.v.shape.Equal(t.v.shape):
-		return s.fail(&OpError{Op: "assign", Inputs: t.v.String() + ", " + v.v.String(), Site: callSite(), Err: ErrShape})
+		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: fmt.Errorf("%w; expected %v", ErrShape, t.v)})
 	case v.v.refs <= 0:
-		return s.fail(&OpError{Op: "assign", Inputs: t.v.String() + ", " + v.v.String(), Site: callSite(), Err: ErrReleased})
+		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: ErrReleased})
 	case t.requires && (v.node != nil || v.requires && v != t):
-		return s.fail(&OpError{Op: "assign", Inputs: t.v.String(), Site: callSite(), Err: errLeaf})
+		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: errLeaf})
 	}
 	if v.v == t.v {
 		return nil

@@ -197,11 +197,16 @@ func TestAssign(t *testing.T) {
 	}
 	_, _ = before, after
 
-	for name, bad := range map[string]*Tensor{
-		"shape": Zeros(s, F32, 3), "dtype": Zeros(s, F64, 2), "graph": p.MulS(2),
+	for _, c := range []struct {
+		bad  *Tensor
+		want string
+	}{
+		{Zeros(s, F32, 3), "assign of f32[3] to f32[2]: tensor: wrong shape; expected f32[2] (recorded at "},
+		{Zeros(s, F64, 2), "assign of f64[2] to f32[2]: tensor: wrong dtype; expected f32[2] (recorded at "},
+		{p.MulS(2), "assign of f32[2] to f32[2]: tensor: a leaf that requires"},
 	} {
-		if err := p.Assign(bad); err == nil {
-			t.Errorf("assign of another %s is accepted", name)
+		if err := p.Assign(c.bad); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, expected %q", err, c.want)
 		}
 		s.ClearErr()
 	}
