@@ -45,6 +45,9 @@ func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
 func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
 	for _, a := range args {
 		if a.t != nil && a.t.v.err != nil {
+			if a.t.v.s == nil { // it is the error of no session yet
+				return poisoned(s, s.fail(a.t.v.err))
+			}
 			return poisoned(s, a.t.v.err)
 		}
 	}

@@ -58,6 +58,14 @@ func TestNoPanic(t *testing.T) {
 		if _, err := c.y.Item(); !errors.Is(err, c.want) {
 			t.Errorf("%s is read: %v; expected %v", name, err, c.want)
 		}
+		s.ClearErr()
+		// The error of no session sticks to that of its first use.
+		for _, use := range []func() error{x.Mul(c.y).Err, func() error { return x.Assign(c.y) }} {
+			err := use()
+			if sticky := s.ClearErr(); !errors.Is(err, c.want) || c.y.v.s == nil && sticky != err {
+				t.Errorf("%s as an operand: %v, the session's is %v", name, err, sticky)
+			}
+		}
 		if err := c.y.Assign(x); !errors.Is(err, c.want) {
 			t.Errorf("%s is assigned: %v; expected %v", name, err, c.want)
 		}

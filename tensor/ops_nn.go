@@ -17,11 +17,8 @@ const IgnoreNone = math.MinInt64
 // right, and its dim is dropped. Transposed operands are not copied.
 func (t *Tensor) Matmul(o *Tensor) *Tensor {
 	a, b := t, T(o).t
-	if a.v.err != nil {
-		return a
-	}
-	if b.v.err != nil {
-		return b
+	if a.v.err != nil || b.v.err != nil {
+		return a.v.s.Apply(OpMatmul, nil, T(a), T(b))
 	}
 	row, col := a.Rank() == 1, b.Rank() == 1
 	if row {

@@ -103,6 +103,8 @@ func (t *Tensor) Assign(v *Tensor) error {
 	switch {
 	case t.v.err != nil:
 		return t.v.err
+	case v.v.err != nil && v.v.s == nil: // the error of no session yet
+		return s.fail(v.v.err)
 	case v.v.err != nil:
 		return v.v.err
 	case v.v.s != s:
