@@ -37,7 +37,8 @@
 //
 // Left out are hedged requests, for a peer is asked once; the flags RETRY and CATCHUP,
 // for a lost rank's peers are dealt again in the same window, and windows that were
-// missed are applied from what was published; and the artifact of merged positions:
-// 20 peers with 64 of 4096 coefficients fill a quarter of all positions, which take more
-// bytes in float32 than the peers' payloads do.
+// missed are applied from what was published; the mode fp32_ordered, for sums of float32
+// in two orders differ by more than each of them does from the exact sum; and the
+// artifact of merged positions: 20 peers with 64 of 4096 coefficients fill a quarter of
+// all positions, which take more bytes in float32 than the peers' payloads do.
 package gather

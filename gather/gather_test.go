@@ -220,6 +220,24 @@ func TestT1Partition(t *testing.T) {
 	}
 }
 
+// TestPlanRefused: a plan that cannot be is refused.
+func TestPlanRefused(t *testing.T) {
+	for name, p := range map[string]gather.Plan{
+		"no time":             {},
+		"a window that ends":  {Timeout: 1, TMin: 2, TMax: 1},
+		"a policy below 0":    {Timeout: 1, Policy: gather.Policy{MinPeers: -1}},
+		"a way to deal":       {Timeout: 1, Policy: gather.Policy{Deal: "x"}},
+		"a weight above 1":    {Timeout: 1, Weights: map[uint64]float64{1: 1.5}},
+		"a weight below 0":    {Timeout: 1, Weights: map[uint64]float64{1: -0.5}},
+		"a weight, no number": {Timeout: 1, Weights: map[uint64]float64{1: math.NaN()}},
+		"too many peers":      {Timeout: 1, Intended: make([]uint64, gather.MaxPeers+1)},
+	} {
+		if err := p.Normalize(); !errors.Is(err, gather.ErrPlan) {
+			t.Errorf("%s: %v, expected ErrPlan", name, err)
+		}
+	}
+}
+
 // TestDeal: the other ways to deal give each peer to one rank too. Longest keeps the
 // bytes of ranks within the largest payload; Rendezvous moves only peers of a rank that
 // is gone.

@@ -78,6 +78,10 @@ type Plan struct {
 	Timeout  time.Duration `cbor:"timeout" json:"timeout_ns"` // of each round of requests
 	Manifest codec.Digest  `cbor:"manifest" json:"manifest"`
 	Policy   Policy        `cbor:"policy" json:"policy"`
+	// Weights multiply what peers sent, where the rule is a mean; its divisor remains
+	// the number of peers. Each is from 0 to 1, and 1 where none is given. A peer of
+	// weight 0 is checked, and is none of those that the mean is of.
+	Weights map[uint64]float64 `cbor:"weights,omitempty" json:"weights,omitempty"`
 	// bytes of each peer's payload, as of the window before; for Longest
 	Sizes map[uint64]uint64 `cbor:"sizes" json:"sizes,omitempty"`
 
@@ -99,6 +103,11 @@ func (p *Plan) Normalize() error {
 		return fmt.Errorf("%w: policy %+v: expected numbers of at least 0", ErrPlan, p.Policy)
 	case !p.Policy.Deal.valid():
 		return fmt.Errorf("%w: peers are dealt %q, expected nothing, %q or %q", ErrPlan, p.Policy.Deal, Longest, Rendezvous)
+	}
+	for uid, w := range p.Weights {
+		if !(w >= 0 && w <= 1) {
+			return fmt.Errorf("%w: peer %d has weight %v, expected 0 to 1", ErrPlan, uid, w)
+		}
 	}
 	seen := map[uint64]bool{}
 	first := func(uid uint64) bool {

@@ -32,14 +32,16 @@ type Result struct {
 	// accepted ones, by UIDs
 	Peers []Record `json:"peers" cbor:"peers"`
 	// by parameter: the lower median, or the plan's floor
-	ClipNorms  []float64    `json:"clip_norms" cbor:"clip_norms"`
-	ClipFloor  float64      `json:"clip_floor,omitempty" cbor:"clip_floor"`
-	Removed    int          `json:"duplicates_removed" cbor:"duplicates_removed"`
-	Duplicates int          `json:"duplicates" cbor:"duplicates"`
-	Conflicts  int          `json:"conflicts" cbor:"conflicts"`
-	PlanDigest codec.Digest `json:"plan" cbor:"plan"`
-	Manifest   codec.Digest `json:"manifest" cbor:"manifest"`
-	Aggregator string       `json:"aggregator" cbor:"aggregator"`
+	ClipNorms []float64 `json:"clip_norms" cbor:"clip_norms"`
+	ClipFloor float64   `json:"clip_floor,omitempty" cbor:"clip_floor"`
+	// the plan's, of accepted peers
+	Weights    map[uint64]float64 `json:"weights,omitempty" cbor:"weights,omitempty"`
+	Removed    int                `json:"duplicates_removed" cbor:"duplicates_removed"`
+	Duplicates int                `json:"duplicates" cbor:"duplicates"`
+	Conflicts  int                `json:"conflicts" cbor:"conflicts"`
+	PlanDigest codec.Digest       `json:"plan" cbor:"plan"`
+	Manifest   codec.Digest       `json:"manifest" cbor:"manifest"`
+	Aggregator string             `json:"aggregator" cbor:"aggregator"`
 
 	// These differ between ranks or runs.
 	Time     float64             `json:"-" cbor:"-"` // seconds
@@ -51,8 +53,9 @@ type Result struct {
 // JSON returns the result as all ranks have it.
 func (r *Result) JSON() ([]byte, error) { return json.Marshal(r) }
 
-// Digest returns a digest of what all ranks have: of the payloads that make the update
-// and of the rule, and of nothing that depends on where they lay or when they arrived.
+// Digest returns a digest of what all ranks have: of the payloads that make the update,
+// of their weights and of the rule, and of nothing that depends on where they lay or when
+// they arrived.
 func (r *Result) Digest() codec.Digest {
 	type peer struct {
 		UID    uint64
@@ -63,7 +66,8 @@ func (r *Result) Digest() codec.Digest {
 		Manifest   codec.Digest
 		Aggregator string
 		Peers      []peer
-	}{Window: r.Window, Manifest: r.Manifest, Aggregator: r.Aggregator}
+		Weights    map[uint64]float64 `cbor:",omitempty"`
+	}{Window: r.Window, Manifest: r.Manifest, Aggregator: r.Aggregator, Weights: r.Weights}
 	for _, p := range r.Peers {
 		body.Peers = append(body.Peers, peer{p.UID, p.Digest})
 	}
@@ -110,6 +114,12 @@ func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 		r.Peers = append(r.Peers, *rec)
 		if r.Download += rec.Size; i >= primaries {
 			r.ReserveUsed++
+		}
+		if w, ok := plan.Weights[uid]; ok {
+			if r.Weights == nil {
+				r.Weights = map[uint64]float64{}
+			}
+			r.Weights[uid] = w
 		}
 	}
 	if primaries > 0 {

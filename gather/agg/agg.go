@@ -57,6 +57,9 @@ type Rule struct {
 	Vote func(values []float32) float32
 }
 
+// Mean reports whether the rule is a mean, in which peers may have weights.
+func (r *Rule) Mean() bool { return r.Factors == nil && r.Vote == nil }
+
 // Names lists the rules.
 func Names() []string {
 	return []string{"clip-mean", "clip-mean-peers", "mean", "median", "trimmed", "centered-clip", "geometric-median", "krum", "multi-krum"}

@@ -60,14 +60,14 @@ func put(t testing.TB, s store.Store, m *codec.Manifest, uid uint64, update func
 	}
 }
 
-// collect gathers peers 1 to n.
-func collect(m *codec.Manifest, group *collective.Group, s store.Store, spool, rule string, n int) (*gather.Gatherer, *gather.Result, error) {
+// collect gathers peers 1 to n, which have weights or nil.
+func collect(m *codec.Manifest, group *collective.Group, s store.Store, spool, rule string, n int, weights map[uint64]float64) (*gather.Gatherer, *gather.Result, error) {
 	g, err := gather.New(group, &gather.Options{Manifest: m, Spool: spool, Fetch: store.FetchOptions{Attempts: 1},
 		Source: func(_, uid uint64) (store.Store, string) { return s, fmt.Sprint(uid) }})
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &gather.Plan{Window: window, Timeout: time.Minute, Manifest: m.Digest(), Policy: gather.Policy{Aggregator: rule}}
+	plan := &gather.Plan{Window: window, Timeout: time.Minute, Manifest: m.Digest(), Weights: weights, Policy: gather.Policy{Aggregator: rule}}
 	for uid := range n {
 		plan.Intended = append(plan.Intended, uint64(uid+1))
 	}
@@ -78,7 +78,7 @@ func collect(m *codec.Manifest, group *collective.Group, s store.Store, spool, r
 // updated is what one rank makes of zeros with a learning rate of 1.
 func updated(t testing.TB, m *codec.Manifest, s store.Store, rule string, n int, o apply.Options) apply.Mem {
 	t.Helper()
-	g, r, err := collect(m, nil, s, t.TempDir(), rule, n)
+	g, r, err := collect(m, nil, s, t.TempDir(), rule, n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestT19Norms(t *testing.T) {
 				}
 			})
 		}
-		_, r, err := collect(m, nil, s, t.TempDir(), "", 4)
+		_, r, err := collect(m, nil, s, t.TempDir(), "", 4, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestZeroNorms(t *testing.T) {
 			}
 		})
 	}
-	g, r, err := collect(m, nil, s, t.TempDir(), "", 3)
+	g, r, err := collect(m, nil, s, t.TempDir(), "", 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestOptimizers(t *testing.T) {
 		"nesterov": {apply.Optimizer{LR: 0.5, Momentum: 0.5, Nesterov: true}, [3]float32{1.625, 0, -1.625}},
 		"sign":     {apply.Optimizer{LR: 0.25, Sign: true}, [3]float32{0.5, 0, -0.5}},
 	} {
-		g, r, err := collect(m, nil, s, t.TempDir(), "", 1)
+		g, r, err := collect(m, nil, s, t.TempDir(), "", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,6 +360,56 @@ func TestMeanOverPeers(t *testing.T) {
 	for i := range 128 * 256 { // the first parameter is a matrix of whole chunks
 		if w := i % 64; (w == 1 || w == 2) != (senders[0][i] != 0) || all[0][i] != senders[0][i]/2 {
 			t.Fatalf("element %d: %v by those that sent it, %v by all, expected half of it", i, senders[0][i], all[0][i])
+		}
+	}
+}
+
+// TestWeights: of two peers that sent a position, one with a weight of a quarter, the
+// update is the mean with a quarter of its value, by the means over senders and over all;
+// a peer of weight 0 is none of them; and rules that vote or look at distances take no
+// weights.
+func TestWeights(t *testing.T) {
+	m := codectest.Tiny(codec.Config{Chunk: 64, TopK: 4096, Index: codec.Dense, Value: codec.F32})
+	s := &store.Mem{}
+	for uid := uint64(1); uid <= 3; uid++ {
+		put(t, s, m, uid, func(p int, dst []float32) {
+			for i := range dst {
+				dst[i] = float32(uid) * float32(1+i%5)
+			}
+		})
+	}
+	weighted := func(rule string) (apply.Mem, *gather.Result, error) {
+		g, r, err := collect(m, nil, s, t.TempDir(), rule, 3, map[uint64]float64{1: 0.25, 3: 0, 9: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		w := apply.NewMem(m)
+		_, err = apply.Update(t.Context(), g.Ranks, r, m, w, &apply.Options{})
+		return w, r, err
+	}
+	for _, name := range agg.Names() {
+		rule, err := agg.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, r, err := weighted(name)
+		if !rule.Mean() {
+			if !errors.Is(err, agg.ErrRule) {
+				t.Errorf("%s: %v, expected ErrRule", name, err)
+			}
+			continue
+		}
+		if err != nil || len(r.UIDs) != 3 || len(r.Weights) != 2 {
+			t.Fatalf("%s: %v: peers %v with weights %v, expected 1 to 3 with those of 1 and 3", name, err, r.UIDs, r.Weights)
+		}
+		for p := range w {
+			for i, got := range w[p] {
+				want := -float64(1+i%5) * (0.25 + 2) / 2 // no norm is clipped that counts
+				if math.Abs(float64(got)-want) > 1e-6 {
+					t.Fatalf("%s: element %d of %d: %v, expected %v", name, i, p, got, want)
+				}
+			}
 		}
 	}
 }
@@ -467,7 +517,7 @@ func TestAggregatorsOnRanks(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, group := range gs {
 			wg.Go(func() {
-				g, r, err := collect(m, group, s, spool, rule, 7)
+				g, r, err := collect(m, group, s, spool, rule, 7, nil)
 				if err == nil {
 					_, err = apply.Update(t.Context(), g.Ranks, r, m, shared, &apply.Options{})
 				}
@@ -562,7 +612,7 @@ func (s *setting) file(group *collective.Group, o apply.Options) error {
 	if err != nil {
 		return err
 	}
-	g, r, err := collect(s.m, group, s.store, spool, "", peersOnDisk)
+	g, r, err := collect(s.m, group, s.store, spool, "", peersOnDisk, nil)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 		for _, peers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprint(name, "/peers=", peers), func(b *testing.B) {
-				g, r, err := collect(m, nil, from, b.TempDir(), "", peers)
+				g, r, err := collect(m, nil, from, b.TempDir(), "", peers, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -58,7 +58,7 @@ func grow(dir string, peers int, budget int64, endpoint, access, secret string) 
 			return err
 		}
 	}
-	g, r, err := collect(m, nil, from, dir, "", peers)
+	g, r, err := collect(m, nil, from, dir, "", peers, nil)
 	if err != nil {
 		return err
 	}

@@ -138,13 +138,16 @@ func (u *update) check() error {
 	if u.o.Optimizer.Momentum != 0 && u.o.Momentum == nil {
 		return errors.New("apply: the optimizer has momentum: expected a place for it")
 	}
+	if len(u.r.Weights) > 0 && !u.rule.Mean() {
+		return fmt.Errorf("%w: %s takes no weights of peers, expected one of clip-mean, clip-mean-peers and mean", agg.ErrRule, u.rule.Name)
+	}
 	u.fold = &fixed{}
 	if u.rule.Vote != nil {
 		u.fold = &votes{vote: u.rule.Vote, peers: len(u.r.UIDs)}
 	} else if u.rule.Sum {
 		u.fold = &fixed{over: 1}
 	} else if u.rule.All {
-		u.fold = &fixed{over: len(u.r.UIDs)}
+		u.fold = &fixed{over: u.counted()}
 	}
 	for i := range u.m.Params {
 		if need := u.need(&u.m.Params[i], 1); need > u.o.Budget {
@@ -152,6 +155,17 @@ func (u *update) check() error {
 		}
 	}
 	return nil
+}
+
+// counted returns the number of peers with a weight above 0.
+func (u *update) counted() int {
+	n := len(u.r.UIDs)
+	for _, w := range u.r.Weights {
+		if w == 0 {
+			n--
+		}
+	}
+	return n
 }
 
 // need returns the memory that tiles of n rows take.
@@ -222,6 +236,9 @@ func (u *update) factor(i, p int) float64 {
 	}
 	if u.rule.Clip {
 		f *= agg.ClipFactor(u.r.ClipNorms[p], u.r.Peers[i].Norms[p])
+	}
+	if w, ok := u.r.Weights[u.r.Peers[i].UID]; ok {
+		f *= w
 	}
 	return f
 }

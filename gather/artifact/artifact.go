@@ -301,6 +301,9 @@ func Parse(b []byte) (*Aggregate, error) {
 			return nil, fmt.Errorf("%w: record %d is of peer %d with %d bytes, outcome %v", ErrVerify, i, r.Peers[i].UID, r.Peers[i].Size, r.Peers[i].Outcome)
 		}
 	}
+	if err := a.Plan(gather.Plan{Timeout: 1}).Normalize(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrVerify, err)
+	}
 	return &a, nil
 }
 
@@ -309,7 +312,7 @@ func Parse(b []byte) (*Aggregate, error) {
 func (a *Aggregate) Plan(like gather.Plan) *gather.Plan {
 	like.Window, like.Intended, like.Reserves = a.Result.Window, a.Result.UIDs, nil
 	like.TMin, like.TMax, like.Manifest = 0, 0, a.Result.Manifest
-	like.Policy.Aggregator, like.Policy.ClipFloor = a.Result.Aggregator, a.Result.ClipFloor
+	like.Policy.Aggregator, like.Policy.ClipFloor, like.Weights = a.Result.Aggregator, a.Result.ClipFloor, a.Result.Weights
 	return &like
 }
 

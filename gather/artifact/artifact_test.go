@@ -15,6 +15,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
@@ -198,6 +199,7 @@ func TestT22S3(t *testing.T) {
 // TestVerify: an aggregate that was changed, or whose payloads were, is found out.
 func TestVerify(t *testing.T) {
 	b := newBed(t)
+	b.plan.Policy.Aggregator, b.plan.Weights = agg.Default, map[uint64]float64{5: 0.5}
 	s := &store.Mem{}
 	if _, err := b.on(nil, b.plan, b.source, t.TempDir(), func(ranks gather.Ranks, r *gather.Result) error {
 		return artifact.Emit(t.Context(), ranks, s, r, nil)
@@ -229,7 +231,7 @@ func TestVerify(t *testing.T) {
 	if err := verify(); !errors.Is(err, artifact.ErrVerify) {
 		t.Errorf("a flipped bit of a payload: %v, expected ErrVerify", err)
 	}
-	for old, fresh := range map[string]string{`"window":5`: `"window":6`, `"version":1`: `"version":2`, a.Result.Peers[0].Digest.String(): strings.Repeat("0", 64)} {
+	for old, fresh := range map[string]string{`"window":5`: `"window":6`, `"version":1`: `"version":2`, `"5":0.5`: `"5":0.25`, `"clip_floor":100`: `"clip_floor":-1`, a.Result.Peers[0].Digest.String(): strings.Repeat("0", 64)} {
 		if _, err := artifact.Parse([]byte(strings.Replace(string(text), old, fresh, 1))); !errors.Is(err, artifact.ErrVerify) {
 			t.Errorf("%s became %s: %v, expected ErrVerify", old, fresh, err)
 		}

@@ -312,6 +312,27 @@ func uidList(flag, text string) ([]uint64, error) {
 	return out, nil
 }
 
+// weightList reads peers' weights with commas between them, as 3=0.5,7=0.
+func weightList(text string) (map[uint64]float64, error) {
+	var out map[uint64]float64
+	for word := range strings.SplitSeq(text, ",") {
+		if word == "" {
+			continue
+		}
+		peer, weight, _ := strings.Cut(word, "=")
+		uid, err := strconv.ParseUint(peer, 10, 64)
+		w, errWeight := strconv.ParseFloat(weight, 64)
+		if _, twice := out[uid]; err != nil || errWeight != nil || twice || !(w >= 0 && w <= 1) {
+			return nil, usagef("--weights %s: expected each peer's number and weight once, from 0 to 1, as 3=0.5,7=0", word)
+		}
+		if out == nil {
+			out = map[uint64]float64{}
+		}
+		out[uid] = w
+	}
+	return out, nil
+}
+
 // given returns an error for a number that is not on the command line: 0 is a number.
 func given(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {

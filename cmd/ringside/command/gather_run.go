@@ -21,7 +21,7 @@ import (
 )
 
 func newGatherPlan() *cobra.Command {
-	var manifest, out, peers, reserves, tMin, tMax string
+	var manifest, out, peers, reserves, weights, tMin, tMax string
 	var p gather.Plan
 	var asJSON bool
 	c := &cobra.Command{
@@ -56,8 +56,15 @@ func newGatherPlan() *cobra.Command {
 				}
 				*at.to = t.Unix()
 			}
-			if _, err := agg.Find(p.Policy.Aggregator); err != nil {
+			rule, err := agg.Find(p.Policy.Aggregator)
+			if err != nil {
 				return usagef("--aggregate: %v", err)
+			}
+			if p.Weights, err = weightList(weights); err != nil {
+				return err
+			}
+			if len(p.Weights) > 0 && !rule.Mean() {
+				return usagef("--weights and --aggregate %s exclude each other: a mean takes weights", p.Policy.Aggregator)
 			}
 			if err := p.Normalize(); err != nil {
 				return err
@@ -78,6 +85,7 @@ func newGatherPlan() *cobra.Command {
 	flags.Uint64Var(&p.Window, "window", 0, "number of the window")
 	flags.StringVar(&peers, "peers", "", "numbers of the peers, as 1,2,5-9")
 	flags.StringVar(&reserves, "reserves", "", "numbers of those that replace peers which fail, in order")
+	flags.StringVar(&weights, "weights", "", "what some peers' updates are multiplied by, from 0 to 1, as 3=0.5,7=0 (default: 1)")
 	flags.StringVar(&tMin, "after", "", "earliest upload, as 2026-01-31T12:00:00Z")
 	flags.StringVar(&tMax, "before", "", "latest upload")
 	flags.IntVar(&p.Policy.ReserveRounds, "rounds", 3, "how often failed peers are replaced")

@@ -362,6 +362,36 @@ func TestGatherTorch(t *testing.T) {
 	}
 }
 
+// TestGatherWeights: the plan has the weights that are given, and no others.
+func TestGatherWeights(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	if _, errOut, err := execute(t, "gather", "init", "--model", in("model"), "--manifest", in("manifest.json")); err != nil {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	planned := func(more ...string) (string, error) {
+		out, _, err := execute(t, append([]string{"gather", "plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1-3", "--json"}, more...)...)
+		return out, err
+	}
+	if out, err := planned("--weights", "1=0.5,3=0"); err != nil || !strings.Contains(out, `"weights":{"1":0.5,"3":0}`) {
+		t.Errorf("%v: %s, expected the weights of 1 and 3", err, out)
+	}
+	if out, err := planned(); err != nil || strings.Contains(out, "weights") {
+		t.Errorf("%v: %s, expected no weights", err, out)
+	}
+	for _, bad := range []string{"1", "1=", "=1", "1=2", "1=-0.1", "1=NaN", "1=0.5,1=0.5"} {
+		var usage *usageError
+		if out, err := planned("--weights", bad); !errors.As(err, &usage) {
+			t.Errorf("--weights %s: %v, %s; expected an error of usage", bad, err, out)
+		}
+	}
+	var usage *usageError
+	if _, err := planned("--weights", "1=0.5", "--aggregate", "median"); !errors.As(err, &usage) {
+		t.Errorf("weights of a median: %v, expected an error of usage", err)
+	}
+}
+
 // TestGatherNumbers: window and peer 0 exist, so neither is taken for granted.
 func TestGatherNumbers(t *testing.T) {
 	for _, c := range []struct {
