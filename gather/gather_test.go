@@ -569,7 +569,7 @@ func TestT9Nothing(t *testing.T) {
 	}
 }
 
-// TestT10Shapes: more ranks than peers, one rank, and a budget below a payload.
+// TestT10Shapes: more ranks than peers, one rank, and a budget of few rows.
 func TestT10Shapes(t *testing.T) {
 	f := newFixture(t, codec.KnownConfig(), 1, 2, 3)
 	want := f.run(t, 1)[0]

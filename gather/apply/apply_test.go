@@ -194,6 +194,34 @@ func dense(t *testing.T, m *codec.Manifest, s *store.Mem, uid uint64, p int) ([]
 	return x, said
 }
 
+// TestT10SmallBudget: a budget below one payload is enough, to the same bits.
+func TestT10SmallBudget(t *testing.T) {
+	m, err := codec.NewManifest(codec.KnownConfig(), []codec.Tensor{{Name: "w", Shape: []int64{2048, 4096}, DType: "F32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, r, err := collect(m, nil, &codectest.Peers{M: m, Window: window}, t.TempDir(), "", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const budget = 256 << 10
+	if n := r.Peers[0].Size; n <= budget {
+		t.Fatalf("a payload has %d bytes, expected more than the budget of %d", n, budget)
+	}
+	var digests [2]codec.Digest
+	for i, b := range []int64{budget, apply.DefaultBudget} {
+		stats, err := apply.Update(t.Context(), g.Ranks, r, m, nowhere{}, &apply.Options{Budget: b, Replicated: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[i] = stats.Digest
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("the update has digest %v under the small budget, expected %v", digests[0], digests[1])
+	}
+}
+
 // TestT19Norms: the norms of the reports are those of the values, zeros included.
 func TestT19Norms(t *testing.T) {
 	for _, c := range []codec.Config{codec.KnownConfig(), codec.DefaultConfig()} {
