@@ -20,10 +20,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// Defaults of Options. The outer step is the mean of the updates: momentum, as the DiLoCo
-// paper has it, was worse in runs of tens of rounds (docs/decisions.md).
+// Defaults of Options. The outer step is longer than the mean of the updates. Momentum,
+// as the DiLoCo paper has it, is no better in runs of tens of rounds (docs/decisions.md).
 const (
-	DefaultLR       = 1
+	DefaultLR       = 1.4
 	DefaultMomentum = 0
 	DefaultBeta     = 0.95
 	DefaultTimeout  = time.Minute
