@@ -126,8 +126,9 @@ func (d *Device) Memory() *memory.Device { return d.mem }
 type compiled struct {
 	plan    *compile.Plan
 	host    *cpu.Steps
-	kernels []kernel // of each step; nil for one that runs on the host
-	ends    [][]int  // the buffers that no step after this one touches
+	kernels []*kernel // of each step; nil for one that runs on the host
+	scratch int       // bytes that the kernels use for themselves, one after another
+	ends    [][]int   // the buffers that no step after this one touches
 }
 
 // Parsed implements device.Program.
@@ -147,7 +148,13 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		if err != nil {
 			return nil, err
 		}
-		return &compiled{plan, d.host.Steps(plan), kernels, endsOf(plan)}, nil
+		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, ends: endsOf(plan)}
+		for _, k := range kernels {
+			if k != nil {
+				c.scratch = max(c.scratch, k.scratch)
+			}
+		}
+		return c, nil
 	})
 	if err != nil {
 		return nil, err

@@ -23,4 +23,7 @@
 //	run.go      a program that runs
 //	host.go     steps on the host
 //	lower.go    the kernels of a plan
+//	kernel.go   what a step launches: generated kernels and those of the library
+//	matmul.go   matrix products
+//	reduce.go   reductions, and chains that end in one
 package cuda

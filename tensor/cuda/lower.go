@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -18,82 +19,90 @@ const maxLaunch = ptx.MaxElems
 // maxModules bounds the generated kernels of a device. Steps beyond run on the host.
 const maxModules = 4096
 
-// kernel is the kernels of a step, with all choices made that don't depend on the run.
-type kernel []tiles
-
-// work returns how many elements they compute.
-func (k kernel) work() (n int) {
-	for i := range k {
-		n += k[i].Elems
-	}
-	return n
-}
-
-// tiles is a generated kernel, loaded.
-type tiles struct {
-	*ptx.Kernel
-	function driver.Function
-}
-
 // lowerer finds the kernels of steps, and loads them.
 type lowerer struct {
 	mem  *memory.Device
 	none bool // every step runs on the host
 
 	mu      sync.Mutex
-	modules map[string]module // by their text
+	modules map[string]*module // by their text
 }
 
 // module is a loaded text of PTX.
 type module struct {
-	module   driver.Module
-	function driver.Function
+	module    driver.Module
+	functions map[string]driver.Function
 }
 
 // plan returns the kernel of each step, nil for one that runs on the host.
-func (lw *lowerer) plan(p *compile.Plan) ([]kernel, error) {
-	out := make([]kernel, len(p.Steps))
+func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
+	out := make([]*kernel, len(p.Steps))
 	if lw.none {
 		return out, nil
 	}
 	lw.mu.Lock()
 	defer lw.mu.Unlock()
 	for i := range p.Steps {
-		texts := generated(&p.Steps[i])
-		if texts == nil || len(lw.modules)+len(texts) > maxModules {
+		k := lowered(&p.Steps[i])
+		if k == nil || len(lw.modules)+len(k.launches) > maxModules {
 			continue
 		}
-		for _, t := range texts {
-			f, err := lw.load(t.Text)
-			if err != nil {
+		for j := range k.launches {
+			l := &k.launches[j]
+			var err error
+			if l.function, err = lw.load(l.text, l.name); err != nil {
 				return nil, fmt.Errorf("cuda: kernel of %s: %w", nameOf(&p.Steps[i]), err)
 			}
-			out[i] = append(out[i], tiles{t, f})
 		}
+		out[i] = k
 	}
 	return out, nil
 }
 
-// generated returns the kernels of a step, nil for one that runs on the host.
-func generated(s *compile.Step) []*ptx.Kernel {
-	var parts []*compile.Step
-	switch {
-	case s.Fused == compile.Tiles:
-		parts = []*compile.Step{s}
-	case s.Fused == compile.AdamW:
-		parts = updates(s)
-	case s.Fused == compile.Single && s.Op.Info().Class == tensor.ClassElementwise && s.Op != tensor.OpDropout:
-		parts = []*compile.Step{ptx.Elementwise(s)}
+// lowered returns the kernel of a step, nil for one that runs on the host.
+func lowered(s *compile.Step) *kernel {
+	k := &kernel{}
+	if !empty(s) {
+		k.step(s)
 	}
-	var out []*ptx.Kernel
-	for _, p := range parts {
-		k := ptx.Tiles(p)
-		if k == nil {
-			return nil
+	if k.host || len(k.launches) == 0 {
+		return nil
+	}
+	return k
+}
+
+// empty reports whether an operand or an output of s has no elements.
+func empty(s *compile.Step) bool {
+	none := func(o compile.Operand) bool { return o.Scalar < 0 && o.Shape.Elems() == 0 }
+	return none(s.Out) || slices.ContainsFunc(s.In, none) || slices.ContainsFunc(s.Also, none)
+}
+
+// step adds the launches of a step.
+func (k *kernel) step(s *compile.Step) {
+	switch s.Fused {
+	case compile.Tiles:
+		k.tiles(s)
+	case compile.AdamW:
+		for _, u := range updates(s) {
+			k.tiles(u)
 		}
-		out = append(out, k)
+	case compile.TilesFold:
+		k.tilesFold(s)
+	case compile.Single:
+		k.single(s)
 	}
-	return out
+}
+
+// single adds the launches of a single operation.
+func (k *kernel) single(s *compile.Step) {
+	switch {
+	case s.Op == tensor.OpMatmul:
+		k.matmul(s)
+	case s.Op.Info().Class == tensor.ClassReduction:
+		k.reduction(s.Op, s.Out, s.In[0], s.Ints[1:])
+	case s.Op.Info().Class == tensor.ClassElementwise && s.Op != tensor.OpDropout:
+		k.tiles(ptx.Elementwise(s))
+	}
 }
 
 // updates returns the parts of an AdamW step, one for each parameter, as elementwise
@@ -114,28 +123,35 @@ func updates(s *compile.Step) (parts []*compile.Step) {
 	return parts
 }
 
-// load returns the kernel of a text, which the driver compiles once.
-func (lw *lowerer) load(text string) (driver.Function, error) {
-	if m, ok := lw.modules[text]; ok {
-		return m.function, nil
-	}
-	var m module
-	err := lw.mem.Do(func() error {
-		var err error
-		if m.module, err = lw.mem.API().ModuleLoad(text); err != nil {
-			return err
+// load returns a kernel of a text, which the driver compiles once.
+func (lw *lowerer) load(text, name string) (driver.Function, error) {
+	m := lw.modules[text]
+	if m != nil {
+		if f, ok := m.functions[name]; ok {
+			return f, nil
 		}
-		m.function, err = lw.mem.API().ModuleFunction(m.module, ptx.Name)
+	}
+	var f driver.Function
+	err := lw.mem.Do(func() error {
+		if m == nil {
+			loaded, err := lw.mem.API().ModuleLoad(text)
+			if err != nil {
+				return err
+			}
+			m = &module{loaded, map[string]driver.Function{}}
+			if lw.modules == nil {
+				lw.modules = map[string]*module{}
+			}
+			lw.modules[text] = m
+		}
+		var err error
+		f, err = lw.mem.API().ModuleFunction(m.module, name)
 		return err
 	})
-	if err != nil {
-		return m.function, err
+	if err == nil {
+		m.functions[name] = f
 	}
-	if lw.modules == nil {
-		lw.modules = map[string]module{}
-	}
-	lw.modules[text] = m
-	return m.function, nil
+	return f, err
 }
 
 // close gives the modules back. Nothing runs any more.
@@ -165,7 +181,10 @@ func Place(p *tensor.Program) []Placed {
 	plan := compile.Compile(p, compileOptions(false))
 	out := make([]Placed, len(plan.Steps))
 	for i := range plan.Steps {
-		out[i] = Placed{plan.StepString(i), len(generated(&plan.Steps[i]))}
+		out[i].Step = plan.StepString(i)
+		if k := lowered(&plan.Steps[i]); k != nil {
+			out[i].Kernels = len(k.launches)
+		}
 	}
 	return out
 }

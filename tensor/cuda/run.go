@@ -18,9 +18,10 @@ type running struct {
 	c       *compiled
 	scalars []float64
 	stop    *atomic.Bool
-	outs    []*shm.Block // of the results
-	buffers []buffer     // of the plan
-	bytes   [][]byte     // of the buffers' copies on the host
+	outs    []*shm.Block     // of the results
+	buffers []buffer         // of the plan
+	bytes   [][]byte         // of the buffers' copies on the host
+	scratch driver.DevicePtr // what kernels use for themselves
 	did     Counters
 }
 
@@ -73,7 +74,8 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 // allows it and no other reference to the block exists.
 func (r *running) bind() error {
 	plan := r.c.plan
-	if n := plan.Temp; n > 0 && (r.temp == nil || r.temp.Len() < n) {
+	own := (plan.Temp + alignment - 1) / alignment * alignment
+	if n := own + r.c.scratch; n > 0 && (r.temp == nil || r.temp.Len() < n) {
 		r.release(r.temp)
 		r.temp = nil
 		var err error
@@ -82,6 +84,7 @@ func (r *running) bind() error {
 		}
 	}
 	temp := r.at(r.temp)
+	r.scratch = temp + driver.DevicePtr(own)
 	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
 	for i := range plan.Buffers {
 		switch b := &plan.Buffers[i]; b.Place {
@@ -127,7 +130,7 @@ func (r *running) step(i int) error {
 }
 
 // launch puts the kernels of step s into the stream, and what they read on the device.
-func (r *running) launch(s *compile.Step, k kernel) error {
+func (r *running) launch(s *compile.Step, k *kernel) error {
 	var err error
 	each(s, func(buf int) {
 		if err == nil {
@@ -142,8 +145,8 @@ func (r *running) launch(s *compile.Step, k kernel) error {
 			return err
 		}
 	}
-	for i := range k {
-		if err := r.launchOne(&k[i]); err != nil {
+	for i := range k.launches {
+		if err := r.launchOne(&k.launches[i]); err != nil {
 			return fmt.Errorf("launching %s: %w", nameOf(s), err)
 		}
 		r.did.Launches++
@@ -156,20 +159,29 @@ func (r *running) launch(s *compile.Step, k kernel) error {
 }
 
 // launchOne puts a kernel into the stream.
-func (r *running) launchOne(t *tiles) error {
+func (r *running) launchOne(l *launch) error {
 	var a driver.Args
-	for i := range t.Tensors {
-		a.Pointer(r.operand(&t.Tensors[i]))
+	for _, arg := range l.args {
+		switch v := arg.(type) {
+		case compile.Operand:
+			a.Pointer(r.operand(&v))
+		case ptx.Scalar:
+			a.Uint64(ptx.Bits(v.DType, v.Of(r.scalars)))
+		case uint32:
+			a.Uint32(v)
+		case uint64:
+			a.Uint64(v)
+		}
 	}
-	for _, s := range t.Scalars {
-		a.Uint64(ptx.Bits(s.DType, s.Of(r.scalars)))
-	}
-	a.Uint32(uint32(t.Elems))
-	l := driver.Launch{Grid: [3]uint32{uint32(t.Grid()), 1, 1}, Block: [3]uint32{ptx.Threads, 1, 1}, Stream: r.stream.Driver()}
-	return r.dev.mem.Do(func() error { return r.dev.mem.API().Launch(t.function, l, &a) })
+	d := driver.Launch{Grid: l.grid, Block: l.block, Stream: r.stream.Driver()}
+	return r.dev.mem.Do(func() error { return r.dev.mem.API().Launch(l.function, d, &a) })
 }
 
 // operand returns where an operand's first element lies on the device.
 func (r *running) operand(o *compile.Operand) driver.DevicePtr {
-	return r.buffers[o.Buf].at + driver.DevicePtr(o.Off*o.DType.Size())
+	at := r.scratch
+	if o.Buf != scratch {
+		at = r.buffers[o.Buf].at
+	}
+	return at + driver.DevicePtr(o.Off*o.DType.Size())
 }

@@ -6,17 +6,22 @@
 #define DEVICE static inline __attribute__((device, always_inline))
 typedef unsigned u32;
 typedef unsigned long long u64;
+typedef long long s64;
 
 DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
 DEVICE u32 block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 DEVICE u32 block_z() { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE u32 bits(float f) { return __builtin_bit_cast(u32, f); }
 DEVICE float from_bits(u32 b) { return __builtin_bit_cast(float, b); }
 DEVICE float down(float v, u32 n) { return __nvvm_shfl_sync_down_f32(~0u, v, n, 31); }
 DEVICE u32 down(u32 v, u32 n) { return __nvvm_shfl_sync_down_i32(~0u, v, n, 31); }
+DEVICE u64 down(u64 v, u32 n) { return (u64)down((u32)(v >> 32), n) << 32 | down((u32)v, n); }
+DEVICE s64 down(s64 v, u32 n) { return (s64)down((u64)v, n); }
+DEVICE double down(double v, u32 n) { return __builtin_bit_cast(double, down(__builtin_bit_cast(u64, v), n)); }
 DEVICE float up(float v, u32 n) { return __nvvm_shfl_sync_up_f32(~0u, v, n, 0); }
 
 // exponential returns e^x by operations that round as the manual says, so that it has the

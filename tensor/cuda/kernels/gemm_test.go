@@ -39,6 +39,10 @@ func TestGEMM(t *testing.T) {
 				for _, stride := range []int{am, ak, c.m * c.k, bk, bn, c.k * c.n} {
 					args.Uint64(uint64(stride))
 				}
+				grid(t, g, "gemm", "gemm_small_f32", (c.m*c.n+255)/256, 1, c.batch, args)
+				if got := g.ReadFloats(t, out, len(want)); !slices.Equal(got, want) {
+					t.Error("other values of a thread an element")
+				}
 				did := grid(t, g, "gemm", "gemm_f32", (c.n+63)/64, (c.m+63)/64, c.batch, args)
 				if got := g.ReadFloats(t, out, len(want)); !slices.Equal(got, want) {
 					t.Error("other values")

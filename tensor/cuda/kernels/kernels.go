@@ -10,19 +10,27 @@
 // Kernels of rows take a block of 256 threads for a row.
 package kernels
 
-import "embed"
+import (
+	"embed"
+	"fmt"
+	"strings"
+)
 
 //go:embed *.ptx
 var files embed.FS
 
 // Modules are the files of PTX: their names, and the kernels in each.
 var Modules = map[string][]string{
-	"gemm":    {"gemm_f32"},
-	"index":   {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32"},
-	"move":    {"transpose_b32", "swap_b32", "gather_b32"},
-	"norm":    {"layernorm_f32", "rmsnorm_f32"},
-	"pool":    {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
-	"reduce":  {"sum_f32", "max_f32", "argmax_f32"},
+	"gemm": {
+		"gemm_f32", "gemm_f64", "gemm_i32", "gemm_i64", "gemm_small_f32", "gemm_small_f64", "gemm_small_i32", "gemm_small_i64",
+	},
+	"index": {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32"},
+	"move":  {"transpose_b32", "swap_b32", "gather_b32"},
+	"norm":  {"layernorm_f32", "rmsnorm_f32"},
+	"pool":  {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
+	"reduce": {
+		"sum_f32", "sum_f64", "sum_i64", "max_f32", "max_f64", "max_i64", "min_f32", "min_f64", "min_i64", "sum_columns_f32", "argmax_f32",
+	},
 	"scan":    {"cumsum_f32"},
 	"softmax": {"softmax_f32"},
 }
@@ -31,4 +39,21 @@ var Modules = map[string][]string{
 func PTX(module string) (string, error) {
 	b, err := files.ReadFile(module + ".ptx")
 	return string(b), err
+}
+
+// Kernel returns the text of a module with one kernel of it alone.
+func Kernel(module, name string) (string, error) {
+	text, err := PTX(module)
+	if err != nil {
+		return "", err
+	}
+	const entry, end = ".visible .entry ", "\n}\n"
+	_, from, found := strings.Cut(text, entry+name+"(")
+	body, _, ends := strings.Cut(from, end)
+	if !found || !ends {
+		return "", fmt.Errorf("module %s has no kernel %s", module, name)
+	}
+	at := strings.Index(text, ".version")
+	head, _, _ := strings.Cut(text[at:], "\n\n")
+	return head + "\n\n" + entry + name + "(" + body + end, nil
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
@@ -112,8 +113,12 @@ func TestRows(t *testing.T) {
 		want           reference
 		args           func(a *driver.Args, x, scale, shift, y driver.DevicePtr, columns uint32)
 	}{
-		{"reduce", "sum_f32", sum, plain},
-		{"reduce", "max_f32", largest, plain},
+		{"reduce", "sum_f32", sum, func(a *driver.Args, x, _, _, y driver.DevicePtr, columns uint32) {
+			a.Pointer(x).Pointer(y).Uint32(columns).Uint32(columns).Float32(1)
+		}},
+		{"reduce", "max_f32", largest, func(a *driver.Args, x, _, _, y driver.DevicePtr, columns uint32) {
+			a.Pointer(x).Pointer(y).Uint32(columns).Uint32(columns)
+		}},
 		{"softmax", "softmax_f32", softmax, plain},
 		{"scan", "cumsum_f32", cumsum, plain},
 		{"norm", "layernorm_f32", layernorm, func(a *driver.Args, x, scale, shift, y driver.DevicePtr, columns uint32) {
@@ -171,6 +176,52 @@ func compare(t *testing.T, where string, got []float32, want []float64) {
 	}
 }
 
+// TestColumns sums columns in parts of rows. A result has the bits of eight sums of every
+// eighth row, added in order.
+func TestColumns(t *testing.T) {
+	const outer, rows, columns, part = 2, 50, 37, 30
+	x := random(outer*rows*columns, 4)
+	want := make([]float32, outer*2*columns)
+	for at := range want {
+		o, p, i := at/columns/2, at/columns%2, at%columns
+		var sums [8]float32
+		for k := p * part; k < min(rows, (p+1)*part); k++ {
+			sums[(k-p*part)%8] += x[(o*rows+k)*columns+i]
+		}
+		for _, v := range sums[1:] {
+			sums[0] += v
+		}
+		want[at] = sums[0] * 0.5
+	}
+	for _, seed := range []uint64{0, 1, 2} {
+		g := cudatest.New(t, seed, must)
+		y := g.Floats(t, make([]float32, len(want)))
+		did := grid(t, g, "reduce", "sum_columns_f32", (columns+31)/32, 2, outer,
+			new(driver.Args).Pointer(g.Floats(t, x)).Pointer(y).Uint32(rows).Uint32(columns).Uint32(part).Float32(0.5))
+		if got := g.ReadFloats(t, y, len(want)); !slices.Equal(got, want) {
+			t.Errorf("seed %d: %g, want %g", seed, got, want)
+		}
+		if did.Conflicts != 0 {
+			t.Errorf("%d bank conflicts", did.Conflicts)
+		}
+	}
+}
+
+// TestKernel checks that the text of one kernel has that one alone.
+func TestKernel(t *testing.T) {
+	for module, names := range Modules {
+		for _, name := range names {
+			text, err := Kernel(module, name)
+			if err != nil || strings.Count(text, ".entry ") != 1 || !strings.HasPrefix(text, ".version") {
+				t.Errorf("%s of %s: %v\n%s", name, module, err, text)
+			}
+		}
+	}
+	if _, err := Kernel("gemm", "gemm"); err == nil {
+		t.Error("module gemm has a kernel gemm")
+	}
+}
+
 // TestSpecial checks infinities and NaN.
 func TestSpecial(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
@@ -183,7 +234,7 @@ func TestSpecial(t *testing.T) {
 	if got[0] == got[0] || got[4] != 0 || got[5] != 1 || got[10] != got[8] || got[12] == got[12] {
 		t.Errorf("softmax: %g", got)
 	}
-	r.launch(t, "reduce", "max_f32", new(driver.Args).Pointer(x).Pointer(y).Uint32(4))
+	r.launch(t, "reduce", "max_f32", new(driver.Args).Pointer(x).Pointer(y).Uint32(4).Uint32(4))
 	if got := g.ReadFloats(t, y, 4); got[0] == got[0] || !slices.Equal(got[1:], []float32{0, 5, inf}) {
 		t.Errorf("max: %g", got)
 	}

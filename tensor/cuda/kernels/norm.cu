@@ -8,9 +8,9 @@ KERNEL THREADS(ROW) layernorm_f32(const float *x, const float *scale, const floa
 	float *out = y + (u64)block() * columns;
 	float s = 0, q = 0;
 	for (u32 i = thread(); i < columns; i += ROW) s += in[i];
-	float mean = fold<Sum>(s, buffer) / (float)columns;
+	float mean = fold<Sum<float>>(s, buffer) / (float)columns;
 	for (u32 i = thread(); i < columns; i += ROW) q += (in[i] - mean) * (in[i] - mean);
-	float deviation = __builtin_sqrtf(fold<Sum>(q, buffer) / (float)columns + epsilon);
+	float deviation = __builtin_sqrtf(fold<Sum<float>>(q, buffer) / (float)columns + epsilon);
 	for (u32 i = thread(); i < columns; i += ROW) out[i] = (in[i] - mean) / deviation * scale[i] + shift[i];
 }
 
@@ -21,6 +21,6 @@ KERNEL THREADS(ROW) rmsnorm_f32(const float *x, const float *scale, float *y, u3
 	float *out = y + (u64)block() * columns;
 	float q = 0;
 	for (u32 i = thread(); i < columns; i += ROW) q += in[i] * in[i];
-	float root = __builtin_sqrtf(fold<Sum>(q, buffer) / (float)columns + epsilon);
+	float root = __builtin_sqrtf(fold<Sum<float>>(q, buffer) / (float)columns + epsilon);
 	for (u32 i = thread(); i < columns; i += ROW) out[i] = in[i] / root * scale[i];
 }

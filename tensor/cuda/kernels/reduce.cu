@@ -1,24 +1,52 @@
 // Reductions of rows to one value each.
 #include "tree.h"
 
-template <class F> DEVICE void reduce(const float *x, float *y, u32 columns, float *buffer) {
-	const float *row = x + (u64)block() * columns;
-	float v = F::zero();
-	for (u32 i = thread(); i < columns; i += ROW) v = F::of(v, row[i]);
-	v = fold<F>(v, buffer);
-	if (thread() == 0) y[block()] = v;
+// reduce folds elements of a row from block_y() * part on, at most part of them, into
+// y[row][block_y()], where a row of y has parts values.
+template <class F, class T> DEVICE T reduce(const T *x, u32 columns, u32 part, T *buffer) {
+	const T *row = x + (u64)block() * columns;
+	u32 from = block_y() * part, to = columns - from < part ? columns : from + part;
+	T v = F::zero();
+	for (u32 i = from + thread(); i < to; i += ROW) v = F::of(v, row[i]);
+	return fold<F>(v, buffer);
 }
 
-// sum_f32: y[r] is the sum of row r of x.
-KERNEL THREADS(ROW) sum_f32(const float *x, float *y, u32 columns) {
-	SHARED float buffer[9];
-	reduce<Sum>(x, y, columns, buffer);
-}
+#define REDUCE(F, T) \
+	SHARED T buffer[9]; \
+	T v = reduce<F<T>>(x, columns, part, buffer); \
+	if (thread() == 0) y[(u64)block() * blocks_y() + block_y()]
 
-// max_f32: y[r] is the largest of row r of x, NaN if it has one.
-KERNEL THREADS(ROW) max_f32(const float *x, float *y, u32 columns) {
-	SHARED float buffer[9];
-	reduce<Max>(x, y, columns, buffer);
+// sum_f32: y[r][p] is scale times the sum of part p of row r of x. A part has so many
+// elements, grid.y is the number of parts.
+KERNEL THREADS(ROW) sum_f32(const float *x, float *y, u32 columns, u32 part, float scale) { REDUCE(Sum, float) = v * scale; }
+KERNEL THREADS(ROW) sum_f64(const double *x, double *y, u32 columns, u32 part, double scale) { REDUCE(Sum, double) = v * scale; }
+KERNEL THREADS(ROW) sum_i64(const s64 *x, s64 *y, u32 columns, u32 part, s64 scale) { REDUCE(Sum, s64) = v * scale; }
+
+// max_f32: y[r][p] is the largest of part p of row r of x, NaN if it has one.
+KERNEL THREADS(ROW) max_f32(const float *x, float *y, u32 columns, u32 part) { REDUCE(Max, float) = v; }
+KERNEL THREADS(ROW) max_f64(const double *x, double *y, u32 columns, u32 part) { REDUCE(Max, double) = v; }
+KERNEL THREADS(ROW) max_i64(const s64 *x, s64 *y, u32 columns, u32 part) { REDUCE(Max, s64) = v; }
+
+// min_f32: y[r][p] is the smallest of part p of row r of x, NaN if it has one.
+KERNEL THREADS(ROW) min_f32(const float *x, float *y, u32 columns, u32 part) { REDUCE(Min, float) = v; }
+KERNEL THREADS(ROW) min_f64(const double *x, double *y, u32 columns, u32 part) { REDUCE(Min, double) = v; }
+KERNEL THREADS(ROW) min_i64(const s64 *x, s64 *y, u32 columns, u32 part) { REDUCE(Min, s64) = v; }
+
+// sum_columns_f32: y[o][p][i] is scale times the sum of x[o][k][i] over part p of the
+// rows k. grid.y is p, grid.z is o; a block sums 32 columns, each warp every eighth row.
+KERNEL THREADS(ROW) sum_columns_f32(const float *x, float *y, u32 rows, u32 columns, u32 part, float scale) {
+	SHARED float sums[ROW / 32][32];
+	u32 lane = thread() % 32, warp = thread() / 32, i = block() * 32 + lane;
+	u32 from = block_y() * part, to = rows - from < part ? rows : from + part;
+	float v = 0;
+	if (i < columns) {
+		for (u32 k = from + warp; k < to; k += ROW / 32) v += x[((u64)block_z() * rows + k) * columns + i];
+	}
+	sums[warp][lane] = v;
+	barrier();
+	if (warp || i >= columns) return;
+	for (u32 w = 1; w < ROW / 32; w++) v += sums[w][lane];
+	y[((u64)block_z() * blocks_y() + block_y()) * columns + i] = v * scale;
 }
 
 // before reports whether element i with value a is the maximum rather than j with b: NaN

@@ -6,10 +6,10 @@ KERNEL THREADS(ROW) softmax_f32(const float *x, float *y, u32 columns) {
 	SHARED float buffer[9];
 	const float *in = x + (u64)block() * columns;
 	float *out = y + (u64)block() * columns;
-	float m = Max::zero(), s = 0;
-	for (u32 i = thread(); i < columns; i += ROW) m = Max::of(m, in[i]);
-	m = fold<Max>(m, buffer);
+	float m = Max<float>::zero(), s = 0;
+	for (u32 i = thread(); i < columns; i += ROW) m = Max<float>::of(m, in[i]);
+	m = fold<Max<float>>(m, buffer);
 	for (u32 i = thread(); i < columns; i += ROW) s += exponential(in[i] - m);
-	s = fold<Sum>(s, buffer);
+	s = fold<Sum<float>>(s, buffer);
 	for (u32 i = thread(); i < columns; i += ROW) out[i] = exponential(in[i] - m) / s;
 }

@@ -1,0 +1,95 @@
+package cuda
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
+	"github.com/ringside-go/ringside/tensor/cuda/kernels"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// kernel is what a step launches, with all choices made that don't depend on the run.
+// The launches run one after another.
+type kernel struct {
+	launches []launch
+	scratch  int  // bytes of memory that only these launches use
+	host     bool // there is no kernel for the step
+}
+
+// launch is a kernel of PTX with the arguments that it gets.
+type launch struct {
+	text, name  string
+	grid, block [3]uint32
+	args        []any // compile.Operand, ptx.Scalar, uint32, uint64
+	work        int   // about how many elements an elementwise kernel computes in its time
+	function    driver.Function
+}
+
+// scratch is the buffer of operands that lie in a kernel's memory of its own.
+const scratch = -1
+
+// maxGrid is the most blocks along y or z.
+const maxGrid = 65535
+
+// work returns the work of all launches.
+func (k *kernel) work() (n int) {
+	for i := range k.launches {
+		n += k.launches[i].work
+	}
+	return n
+}
+
+// temp returns a dense operand in scratch memory.
+func (k *kernel) temp(d tensor.DType, shape tensor.Shape) compile.Operand {
+	o := compile.Operand{Scalar: -1, Buf: scratch, DType: d, Shape: shape, Strides: shape.Strides(), Off: k.scratch / d.Size(), Dense: true}
+	k.scratch += (shape.Elems()*d.Size() + alignment - 1) / alignment * alignment
+	return o
+}
+
+// tiles adds a generated kernel.
+func (k *kernel) tiles(s *compile.Step) {
+	t := ptx.Tiles(s)
+	if t == nil {
+		k.host = true
+		return
+	}
+	l := launch{text: t.Text, name: ptx.Name, grid: [3]uint32{uint32(t.Grid()), 1, 1}, block: [3]uint32{ptx.Threads, 1, 1}, work: t.Elems}
+	for _, o := range t.Tensors {
+		l.args = append(l.args, o)
+	}
+	for _, s := range t.Scalars {
+		l.args = append(l.args, s)
+	}
+	l.args = append(l.args, uint32(t.Elems))
+	k.launches = append(k.launches, l)
+}
+
+// elementwise returns a step that computes out of in.
+func elementwise(op tensor.Op, out compile.Operand, in ...compile.Operand) *compile.Step {
+	return ptx.Elementwise(&compile.Step{Op: op, In: in, Out: out})
+}
+
+// copy adds a kernel that copies from to to, which it may cast and broadcast.
+func (k *kernel) copy(to, from compile.Operand) { k.tiles(elementwise(tensor.OpCast, to, from)) }
+
+// dense returns o as a dense operand of dtype d: a copy where it is not one.
+func (k *kernel) dense(o compile.Operand, d tensor.DType) compile.Operand {
+	if o.Dense && o.DType == d {
+		return o
+	}
+	t := k.temp(d, o.Shape)
+	k.copy(t, o)
+	return t
+}
+
+// call adds a kernel of the library in blocks of 256 threads.
+func (k *kernel) call(module, name string, work int, x, y, z int, args ...any) {
+	text, err := kernels.Kernel(module, name)
+	if err != nil || y > maxGrid || z > maxGrid || x >= ptx.MaxElems || work > maxLaunch {
+		k.host = true
+		return
+	}
+	k.launches = append(k.launches, launch{
+		text: text, name: name, grid: [3]uint32{uint32(x), uint32(y), uint32(z)}, block: [3]uint32{256, 1, 1}, args: args, work: work,
+	})
+}

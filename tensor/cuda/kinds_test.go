@@ -1,0 +1,151 @@
+package cuda_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// operands makes the operands of a kind of step: the same numbers on every device.
+type operands struct {
+	s    *tensor.Session
+	made int
+}
+
+// of returns a tensor whose elements are small multiples of 1/8, none of them twice in a
+// row.
+func (o *operands) of(d tensor.DType, shape ...int) *tensor.Tensor {
+	x := make([]float32, tensor.Shape(shape).Elems())
+	for i := range x {
+		o.made = (o.made*1103515245 + 12345) & 0x7fffffff
+		x[i] = float32(o.made>>16%33-16) / 8
+	}
+	t := tensor.From(o.s, x, shape...)
+	if !d.IsFloat() {
+		t = t.MulS(8)
+	}
+	return t.Cast(d)
+}
+
+// kinds are steps that must not run on the host. Each returns its results.
+var kinds = []struct {
+	name string
+	f    func(o *operands) []*tensor.Tensor
+}{
+	{"product", func(o *operands) []*tensor.Tensor {
+		return []*tensor.Tensor{o.of(tensor.F32, 70, 20).Matmul(o.of(tensor.F32, 20, 65))}
+	}},
+	{"product of transposed matrices", func(o *operands) []*tensor.Tensor {
+		return []*tensor.Tensor{o.of(tensor.F32, 20, 70).T().Matmul(o.of(tensor.F32, 65, 20).T())}
+	}},
+	{"products of broadcast matrices", func(o *operands) []*tensor.Tensor {
+		a := o.of(tensor.F32, 2, 3, 5, 4)
+		return []*tensor.Tensor{
+			a.Matmul(o.of(tensor.F32, 4, 6)), a.Matmul(o.of(tensor.F32, 3, 4, 6)), a.Matmul(o.of(tensor.F32, 2, 1, 4, 6)),
+			a.Permute(1, 0, 2, 3).Matmul(o.of(tensor.F32, 3, 2, 4, 6)),
+		}
+	}},
+	{"products of other dtypes", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range []tensor.DType{tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
+			out = append(out, o.of(d, 5, 7).Matmul(o.of(d, 7, 3)), o.of(d, 17, 7).Matmul(o.of(d, 7, 300)))
+		}
+		for _, d := range []tensor.DType{tensor.F16, tensor.BF16} {
+			out = append(out, o.of(d, 5, 7).Cast(tensor.F32).Matmul(o.of(d, 3, 7).T().Cast(tensor.F32)))
+		}
+		return out
+	}},
+	{"sums", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 3, 50, 7)
+		return []*tensor.Tensor{
+			x.Sum(), x.Sum(0), x.Sum(1), x.Sum(2), x.Mean(0, 2), x.Mean(-1), x.Permute(2, 0, 1).Sum(1), o.of(tensor.F32, 2100, 3).Mean(0),
+		}
+	}},
+	{"long rows", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 2, 9000)
+		return []*tensor.Tensor{x.Mean(1), x.Max(1), x.Sum()}
+	}},
+	{"reductions of other dtypes", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
+			x := o.of(d, 4, 9)
+			out = append(out, x.Sum(0), x.Mean(1), x.Max(1), x.Min(0))
+		}
+		x := o.of(tensor.F32, 4, 9).GtS(0)
+		return append(out, x.Any(0), x.All(1), x.Sum())
+	}},
+	{"places of the largest", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 4, 9)
+		return []*tensor.Tensor{x.Argmax(1), x.Argmax(0), x.Argmin(1)}
+	}},
+	{"chain and reduction", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 4, 9)
+		return []*tensor.Tensor{x.Exp().MulS(2).Sum(1), x.Mul(x).Sum(), x.Neg().Exp().Max(0, 1)}
+	}},
+}
+
+// TestKinds checks that no part of a kind runs on the host, fused or not, and that the
+// results are those of the cpu engine.
+func TestKinds(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			want := onCPU(t, k.f)
+			for _, noFuse := range []bool{false, true} {
+				opt := small
+				opt.Host.NoFuse = noFuse
+				s, d := session(t, 1, opt)
+				for i, got := range compute(t, s, k.f) {
+					compare(t, i, got, want[i])
+				}
+				if c := d.Counters(); len(c.HostSteps) > 0 {
+					t.Errorf("without fusion %v: on the host ran %v", noFuse, c.HostSteps)
+				}
+			}
+		})
+	}
+}
+
+// onCPU returns the results of the cpu engine.
+func onCPU(t *testing.T, f func(o *operands) []*tensor.Tensor) [][]float64 {
+	t.Helper()
+	d, err := cpu.New(&cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tensor.NewSession(device.NewOwner(d), nil)
+	defer s.Close()
+	return compute(t, s, f)
+}
+
+// compute returns the results of f as numbers.
+func compute(t *testing.T, s *tensor.Session, f func(o *operands) []*tensor.Tensor) (out [][]float64) {
+	t.Helper()
+	var results []*tensor.Tensor
+	o := &operands{s: s, made: 1}
+	s.Scope(func(sc *tensor.Scope) {
+		for _, x := range f(o) {
+			results = append(results, sc.Keep(x.Cast(tensor.F64)))
+		}
+	})
+	for _, x := range results {
+		v, err := tensor.Data[float64](x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func compare(t *testing.T, i int, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("result %d has %d elements, want %d", i, len(got), len(want))
+	}
+	for k, v := range got {
+		if e := math.Abs(v - want[k]); !(e <= 1e-5*max(1, math.Abs(want[k]))) && v != want[k] {
+			t.Fatalf("element %d of result %d: %g, want %g", k, i, v, want[k])
+		}
+	}
+}
