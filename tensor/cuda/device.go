@@ -128,6 +128,7 @@ type compiled struct {
 	host    *cpu.Steps
 	kernels []*kernel // of each step; nil for one that runs on the host
 	scratch int       // bytes that the kernels use for themselves, one after another
+	checks  int       // kernels that may fail
 	ends    [][]int   // the buffers that no step after this one touches
 }
 
@@ -152,6 +153,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		for _, k := range kernels {
 			if k != nil {
 				c.scratch = max(c.scratch, k.scratch)
+				c.checks += min(k.bound, 1)
 			}
 		}
 		return c, nil

@@ -9,8 +9,9 @@
 // them. Both kinds are counted, see Counters. Place tells of a plan which steps are
 // which.
 //
-// A step that can fail because of its operands' values runs on the host, so that Run
-// itself returns the error. Only the loss of the device comes late: memory.ErrLost, which
+// A kernel that can fail because of its operands' values notes the first failure, and the
+// kernels after it compute something. Run waits for the end of a program with such a step
+// and returns the error itself. Only the loss of the device comes late: memory.ErrLost, which
 // every later call of the device returns too.
 //
 // The stop flag is looked at before every step, and inside of steps on the host. Kernels
@@ -25,5 +26,7 @@
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library
 //	matmul.go   matrix products
+//	move.go     fills, pads, concatenations
+//	index.go    steps with an index, which can fail
 //	reduce.go   reductions, and chains that end in one
 package cuda

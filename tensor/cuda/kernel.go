@@ -13,6 +13,7 @@ import (
 type kernel struct {
 	launches []launch
 	scratch  int  // bytes of memory that only these launches use
+	bound    int  // of the indices that it checks; 0 for one that can't fail
 	host     bool // there is no kernel for the step
 }
 
@@ -20,7 +21,7 @@ type kernel struct {
 type launch struct {
 	text, name  string
 	grid, block [3]uint32
-	args        []any // compile.Operand, ptx.Scalar, uint32, uint64
+	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure
 	work        int   // about how many elements an elementwise kernel computes in its time
 	function    driver.Function
 }

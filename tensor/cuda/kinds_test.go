@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
 )
@@ -82,6 +83,31 @@ var kinds = []struct {
 	{"chain and reduction", func(o *operands) []*tensor.Tensor {
 		x := o.of(tensor.F32, 4, 9)
 		return []*tensor.Tensor{x.Exp().MulS(2).Sum(1), x.Mul(x).Sum(), x.Neg().Exp().Max(0, 1)}
+	}},
+	{"moves", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range tensor.DTypes() {
+			x := o.of(d, 3, 4)
+			out = append(out, tensor.Full(o.s, d, 1, 2, 3), x.Pad(1, [2]int{1, 0}, [2]int{2, 3}), tensor.Concat(1, x, x.T().Reshape(3, 4), x), x.T())
+		}
+		return out
+	}},
+	{"rows by index", func(o *operands) []*tensor.Tensor {
+		idx := tensor.From(o.s, []int64{6, 0, 3, 3, 1, 0, 6, 2, 3, 5}, 2, 5)
+		x := o.of(tensor.F32, 7, 8)
+		return []*tensor.Tensor{
+			x.IndexSelect(0, idx), x.T().IndexSelect(0, idx.Cast(tensor.I32)), o.of(tensor.F16, 3, 7, 2).IndexSelect(1, idx),
+			x.IndexAdd(0, idx, o.of(tensor.F32, 2, 5, 8)), o.of(tensor.F32, 2, 7, 3).IndexAdd(1, idx.Reshape(10), o.of(tensor.F32, 2, 10, 3)),
+		}
+	}},
+	{"cross entropy", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 5, 9).RequireGrad()
+		y := tensor.From(o.s, []int64{3, 0, -100, 8, 3})
+		loss := x.CrossEntropy(y, -100)
+		grad, err := autograd.Grad(loss.MulS(3), x)
+		if err != nil {
+			panic(err)
+		}
+		return []*tensor.Tensor{loss, grad[0], o.of(tensor.F32, 5, 9).CrossEntropy(y.Cast(tensor.I32), -100)}
 	}},
 }
 

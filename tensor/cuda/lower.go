@@ -86,6 +86,8 @@ func (k *kernel) step(s *compile.Step) {
 		for _, u := range updates(s) {
 			k.tiles(u)
 		}
+	case compile.LossGrad:
+		k.crossEntropy(s, &s.Out, &s.Also[0], &s.In[2])
 	case compile.TilesFold:
 		k.tilesFold(s)
 	case compile.Single:
@@ -98,6 +100,20 @@ func (k *kernel) single(s *compile.Step) {
 	switch {
 	case s.Op == tensor.OpMatmul:
 		k.matmul(s)
+	case s.Op == tensor.OpFull:
+		k.full(s.Out, s.In[0])
+	case s.Op == tensor.OpPad:
+		k.pad(s)
+	case s.Op == tensor.OpConcat:
+		k.concat(s)
+	case s.Op == tensor.OpIndexSelect:
+		k.indexSelect(s)
+	case s.Op == tensor.OpIndexAdd:
+		k.indexAdd(s)
+	case s.Op == tensor.OpCrossEntropy:
+		k.crossEntropy(s, nil, &s.Out, nil)
+	case s.Op == tensor.OpCrossEntropyGrad:
+		k.crossEntropy(s, &s.Out, nil, &s.In[2])
 	case s.Op.Info().Class == tensor.ClassReduction:
 		k.reduction(s.Op, s.Out, s.In[0], s.Ints[1:])
 	case s.Op.Info().Class == tensor.ClassElementwise && s.Op != tensor.OpDropout:

@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
@@ -23,6 +24,9 @@ type running struct {
 	bytes   [][]byte         // of the buffers' copies on the host
 	scratch driver.DevicePtr // what kernels use for themselves
 	did     Counters
+
+	failures driver.DevicePtr // where kernels that may fail write it
+	checked  []int            // their steps, so far
 }
 
 // buffer is a buffer of the plan, on the device and on the host. Steps on the host and
@@ -47,6 +51,9 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 	}
 	if err == nil {
 		err = r.raiseResults()
+	}
+	if e := r.failed(); e != nil {
+		err = e // before what a step on the host made of it
 	}
 	for i := range r.buffers {
 		r.drop(&r.buffers[i])
@@ -75,7 +82,7 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 func (r *running) bind() error {
 	plan := r.c.plan
 	own := (plan.Temp + alignment - 1) / alignment * alignment
-	if n := own + r.c.scratch; n > 0 && (r.temp == nil || r.temp.Len() < n) {
+	if n := own + r.c.scratch + r.c.checks*failureBytes; n > 0 && (r.temp == nil || r.temp.Len() < n) {
 		r.release(r.temp)
 		r.temp = nil
 		var err error
@@ -85,6 +92,15 @@ func (r *running) bind() error {
 	}
 	temp := r.at(r.temp)
 	r.scratch = temp + driver.DevicePtr(own)
+	r.failures = r.scratch + driver.DevicePtr(r.c.scratch)
+	if r.c.checks > 0 {
+		err := r.dev.mem.Do(func() error {
+			return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks*failureBytes/4), r.stream.Driver())
+		})
+		if err != nil {
+			return err
+		}
+	}
 	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
 	for i := range plan.Buffers {
 		switch b := &plan.Buffers[i]; b.Place {
@@ -117,7 +133,7 @@ func (r *running) step(i int) error {
 	}
 	var err error
 	if k := r.c.kernels[i]; k != nil {
-		err = r.launch(s, k)
+		err = r.launch(i, k)
 	} else {
 		err = r.onHost(i)
 	}
@@ -129,8 +145,9 @@ func (r *running) step(i int) error {
 	return err
 }
 
-// launch puts the kernels of step s into the stream, and what they read on the device.
-func (r *running) launch(s *compile.Step, k *kernel) error {
+// launch puts the kernels of step i into the stream, and what they read on the device.
+func (r *running) launch(i int, k *kernel) error {
+	s := &r.c.plan.Steps[i]
 	var err error
 	each(s, func(buf int) {
 		if err == nil {
@@ -144,6 +161,9 @@ func (r *running) launch(s *compile.Step, k *kernel) error {
 		if err := r.Sync(); err != nil {
 			return err
 		}
+	}
+	if k.bound > 0 {
+		r.checked = append(r.checked, i)
 	}
 	for i := range k.launches {
 		if err := r.launchOne(&k.launches[i]); err != nil {
@@ -167,6 +187,8 @@ func (r *running) launchOne(l *launch) error {
 			a.Pointer(r.operand(&v))
 		case ptx.Scalar:
 			a.Uint64(ptx.Bits(v.DType, v.Of(r.scalars)))
+		case failure:
+			a.Pointer(r.failureAt())
 		case uint32:
 			a.Uint32(v)
 		case uint64:

@@ -11,6 +11,7 @@ typedef long long s64;
 DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
 DEVICE u32 block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 blocks() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 DEVICE u32 block_z() { return __nvvm_read_ptx_sreg_ctaid_z(); }
@@ -41,4 +42,24 @@ DEVICE float exponential(float x) {
 	if (x < -87.3f) return 0;
 	if (x > 88.7f) return __builtin_inff();
 	return x != x ? x : p * from_bits((u32)((int)n + 127) << 23);
+}
+
+// logarithm returns log x of an x > 0 that is not subnormal, by the polynomial of Cephes.
+DEVICE float logarithm(float x) {
+	if (!(x < __builtin_inff())) return x;
+	int e = (int)(bits(x) - 0x3f3504f3) >> 23; // the exponent of x / sqrt(1/2)
+	float f = from_bits(bits(x) - ((u32)e << 23)) - 1.0f, n = (float)e, s = f * f;
+	float p = 7.0376836292e-2f;
+	p = __builtin_fmaf(p, f, -1.1514610310e-1f);
+	p = __builtin_fmaf(p, f, 1.1676998740e-1f);
+	p = __builtin_fmaf(p, f, -1.2420140846e-1f);
+	p = __builtin_fmaf(p, f, 1.4249322787e-1f);
+	p = __builtin_fmaf(p, f, -1.6668057665e-1f);
+	p = __builtin_fmaf(p, f, 2.0000714765e-1f);
+	p = __builtin_fmaf(p, f, -2.4999993993e-1f);
+	p = __builtin_fmaf(p, f, 3.3333331174e-1f);
+	float y = f * s * p;
+	y = __builtin_fmaf(n, -2.12194440e-4f, y);
+	y = __builtin_fmaf(s, -0.5f, y);
+	return __builtin_fmaf(n, 0.693359375f, f + y);
 }

@@ -67,3 +67,21 @@ KERNEL THREADS(256) index_add_f32(const float *s, const int *index, const u32 *n
 		row[i] = v;
 	}
 }
+
+// index_check makes index, of i64, one of i32 that is within rows: out[j] is -1 where
+// ignores is set and index[j] is ignored, 0 where it is out of range. failed becomes the
+// first such place.
+KERNEL THREADS(256) index_check(const s64 *index, int *out, u32 places, u32 rows, u32 ignores, s64 ignored, u32 *failed) {
+	u32 j = block() * 256 + thread();
+	if (j >= places) return;
+	s64 v = index[j];
+	bool skip = ignores && v == ignored, bad = !skip && (v < 0 || v >= rows);
+	if (bad) __nvvm_atom_min_gen_ui(failed, j);
+	out[j] = skip ? -1 : bad ? 0 : (int)v;
+}
+
+// index_failed writes the index at the first place that failed behind the place.
+KERNEL THREADS(256) index_failed(const s64 *index, u32 *failed) {
+	if (thread() || *failed == ~0u) return;
+	*(s64 *)(failed + 2) = index[*failed];
+}

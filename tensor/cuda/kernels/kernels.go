@@ -24,7 +24,8 @@ var Modules = map[string][]string{
 	"gemm": {
 		"gemm_f32", "gemm_f64", "gemm_i32", "gemm_i64", "gemm_small_f32", "gemm_small_f64", "gemm_small_i32", "gemm_small_i64",
 	},
-	"index": {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32"},
+	"index": {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32", "index_check", "index_failed"},
+	"loss":  {"targets_count", "cross_entropy_f32", "quotient_f32"},
 	"move":  {"transpose_b32", "swap_b32", "gather_b32"},
 	"norm":  {"layernorm_f32", "rmsnorm_f32"},
 	"pool":  {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},

@@ -29,10 +29,13 @@ KERNEL THREADS(256) swap_b32(const u32 *x, u32 *y, u32 rows, u32 columns, u32 in
 	for (u32 k = thread(); k < inner; k += 256) to[k] = from[k];
 }
 
-// gather_b32: row r of y is row index[r] of x, which has so many rows. An index beyond
-// them leaves the row as it is; failed becomes the first such r.
+// gather_b32: row r of y[o] is row index[r] of x[o], which has so many rows; grid.x is the
+// rows of y[o], grid.y is o. An index beyond them leaves the row as it is; failed becomes
+// the first such r.
 KERNEL THREADS(256) gather_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 columns, u32 *failed) {
 	u32 r = block();
+	x += (u64)block_y() * rows * columns;
+	y += (u64)block_y() * blocks() * columns;
 	int from = index[r];
 	if (from < 0 || from >= rows) {
 		if (thread() == 0) __nvvm_atom_min_gen_ui(failed, r);

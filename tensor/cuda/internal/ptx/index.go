@@ -94,13 +94,17 @@ func (w *writer) load(a *access, base, i reg, n int) []reg {
 // store adds stores of consecutive elements, of which the first is element i.
 func (w *writer) store(a *access, base, i reg, values []reg) {
 	size, f := a.o.DType.Size(), forms[a.o.DType]
-	at := w.op(b64, "mad.wide.s32", i, whole(size), base)
+	if a.single() { // one element
+		w.line("st.global.%s [%s], %s", f.memory, base, values[0])
+		return
+	}
+	at := w.address(a, base, i)
 	if len(values) == 4 && a.aligned() {
 		w.vector("st", a, at, values)
 		return
 	}
 	for j, v := range values {
-		w.line("st.global.%s [%s+%d], %s", f.memory, at, j*size, v)
+		w.line("st.global.%s [%s+%d], %s", f.memory, at, j*a.strides[len(a.strides)-1]*size, v)
 	}
 }
 

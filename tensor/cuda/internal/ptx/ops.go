@@ -66,6 +66,8 @@ func (w *code) operation(op tensor.Op, d, out tensor.DType, in, own []reg) reg {
 	switch op {
 	case tensor.OpCast:
 		return w.cast(d, out, in[0])
+	case tensor.OpFull:
+		return own[0]
 	case tensor.OpWhere:
 		return w.choose(out, in[1], in[2], w.op(pred, "setp.ne.u32", in[0], "0"))
 	}
@@ -251,6 +253,8 @@ func ownOf(op tensor.Op) []func(s []float64) float64 {
 	at := func(i int) func([]float64) float64 { return func(s []float64) float64 { return s[i] } }
 	rest := func(i int) func([]float64) float64 { return func(s []float64) float64 { return 1 - s[i] } }
 	switch op {
+	case tensor.OpFull:
+		return []func([]float64) float64{at(0)}
 	case tensor.OpClamp:
 		return []func([]float64) float64{at(0), at(1)}
 	case tensor.OpAdamM, tensor.OpAdamV:

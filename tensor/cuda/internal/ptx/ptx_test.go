@@ -138,7 +138,7 @@ func assemble(t *testing.T, text string) {
 // structures have equal texts.
 func TestVectors(t *testing.T) {
 	for i, l := range layouts {
-		s := &compile.Step{Op: tensor.OpNeg, Out: compile.Operand{Scalar: -1, DType: tensor.F32, Shape: l.shape}}
+		s := &compile.Step{Op: tensor.OpNeg, Out: compile.Operand{Scalar: -1, DType: tensor.F32, Shape: l.shape, Dense: true}}
 		s.In = []compile.Operand{{Scalar: -1, DType: tensor.F32, Shape: l.shape, Strides: l.strides[0]}}
 		k := Tiles(Elementwise(s))
 		if k == nil || k.Vector != l.vector {

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -47,8 +48,8 @@ type tiler struct {
 	k       *Kernel
 	s       *compile.Step
 	loads   []*access // of each operand of the step; nil for a scalar
-	stores  []*access
-	pointer []reg // of each of k.Tensors
+	stores  []*access // an output may be strided, but no two elements overlap
+	pointer []reg     // of each of k.Tensors
 	scalars map[string]reg
 	values  [][]reg // of each operand that is a tensor
 }
@@ -72,13 +73,20 @@ func Tiles(s *compile.Step) *Kernel {
 		t.loads = append(t.loads, a)
 	}
 	for _, o := range s.Outs() {
-		t.stores = append(t.stores, newAccess(*o, []int{n}, []int{1}))
+		a := newAccess(*o, []int{n}, []int{1})
+		if !o.Dense {
+			a = newAccess(*o, s.Out.Shape, o.Strides)
+		}
+		if !a.fits() {
+			return nil
+		}
+		t.stores = append(t.stores, a)
 		t.k.Tensors = append(t.k.Tensors, *o)
 	}
 	if n%4 != 0 {
 		t.k.Vector = 1
 	}
-	for _, a := range t.loads {
+	for _, a := range slices.Concat(t.loads, t.stores) {
 		if a != nil && !a.vectors() {
 			t.k.Vector = 1
 		}

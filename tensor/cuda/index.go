@@ -1,0 +1,129 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// failure is the argument of kernels that check indices: where they write the first place
+// that fails, as 32 bits, and 8 bytes further the index as 64 bits.
+type failure struct{}
+
+// failureBytes is the memory of a failure. All its bits are set where nothing failed.
+const failureBytes = 16
+
+// indices adds a check of idx, whose elements are to be from 0 to n-1. It returns them as
+// i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
+func (k *kernel) indices(idx compile.Operand, n int, ignored *int64) compile.Operand {
+	if n > math.MaxInt32 {
+		k.host = true
+		return idx
+	}
+	k.bound = n
+	places := idx.Shape.Elems()
+	wide, out := k.dense(idx, tensor.I64), k.temp(tensor.I32, tensor.Shape{places})
+	ignores, value := uint32(0), uint64(0)
+	if ignored != nil {
+		ignores, value = 1, uint64(*ignored)
+	}
+	k.call("index", "index_check", places, (places+255)/256, 1, 1, wide, out, uint32(places), uint32(n), ignores, value, failure{})
+	k.call("index", "index_failed", 1, 1, 1, 1, wide, failure{})
+	return out
+}
+
+// failed waits for the kernels and returns the error of the first step that had an index
+// out of range.
+func (r *running) failed() error {
+	if len(r.checked) == 0 {
+		return nil
+	}
+	b := make([]byte, failureBytes*len(r.checked))
+	if err := r.stream.Read(b, r.failures); err != nil {
+		return err
+	}
+	r.queued = 0
+	for i, step := range r.checked {
+		place := binary.LittleEndian.Uint32(b[i*failureBytes:])
+		if place == math.MaxUint32 {
+			continue
+		}
+		v := int64(binary.LittleEndian.Uint64(b[i*failureBytes+8:]))
+		err := fmt.Errorf("%w: %d at place %d; expected 0 to %d", tensor.ErrIndex, v, place, r.c.kernels[step].bound-1)
+		return r.c.plan.RunError(r.c.plan.Steps[step].Instr, err)
+	}
+	return nil
+}
+
+// failureAt returns where the checks of the step that is being launched write.
+func (r *running) failureAt() driver.DevicePtr {
+	return r.failures + driver.DevicePtr(failureBytes*(len(r.checked)-1))
+}
+
+// indexSelect adds copies of rows. A row is moved in words.
+func (k *kernel) indexSelect(s *compile.Step) {
+	x, dim := s.In[0], int(s.Ints[0])
+	outer, n, inner := x.Shape[:dim].Elems(), x.Shape[dim], x.Shape[dim+1:].Elems()
+	bytes := inner * x.DType.Size()
+	if bytes%4 != 0 || x.Off*x.DType.Size()%4 != 0 {
+		k.host = true
+		return
+	}
+	at := k.indices(s.In[1], n, nil)
+	places := s.In[1].Shape.Elems()
+	k.call("move", "gather_b32", outer*places*inner, places, outer, 1, k.dense(x, x.DType), at, s.Out, uint32(n), uint32(bytes/4), failure{})
+}
+
+// indexAdd adds a copy of the operand, and what is added to it in the order of the index.
+func (k *kernel) indexAdd(s *compile.Step) {
+	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
+	outer, n, inner := x.Shape[:dim].Elems(), x.Shape[dim], x.Shape[dim+1:].Elems()
+	places := idx.Shape.Elems()
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	if x.Buf != s.Out.Buf {
+		k.copy(s.Out, x)
+	}
+	at := k.indices(idx, n, nil)
+	next, first := k.temp(tensor.I32, tensor.Shape{places}), k.temp(tensor.I32, tensor.Shape{places})
+	k.call("index", "index_chain", places*(places/256+1), (places+255)/256, 1, 1, at, next, first, uint32(n), uint32(places), failure{})
+	k.call("index", "index_add_f32", outer*places*inner, places, outer, 1, k.dense(from, tensor.F32), at, next, first, s.Out,
+		uint32(n), uint32(places), uint32(inner))
+}
+
+// crossEntropy adds a mean loss over rows, its gradient, or both. dy is nil for no
+// gradient.
+func (k *kernel) crossEntropy(s *compile.Step, grad, loss, dy *compile.Operand) {
+	x := s.In[0]
+	if x.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	rows, classes := x.Shape[0], x.Shape[1]
+	target := k.indices(s.In[1], classes, &s.Ints[0])
+	count := k.temp(tensor.F32, tensor.Shape{})
+	k.call("loss", "targets_count", rows, 1, 1, 1, target, count, uint32(rows))
+	null := uint64(0)
+	args := []any{x, target, count, null, null, null, uint32(classes), uint64(x.Strides[0])}
+	if grad != nil {
+		args[3], args[4] = *dy, *grad
+	}
+	var losses compile.Operand
+	if loss != nil {
+		losses = k.temp(tensor.F32, tensor.Shape{rows})
+		args[5] = losses
+	}
+	k.call("loss", "cross_entropy_f32", 4*rows*classes, rows, 1, 1, args...)
+	if loss == nil {
+		return
+	}
+	sum := k.temp(tensor.F32, tensor.Shape{})
+	k.rows(fold{tensor.F32, "sum"}, sum, losses, rows, 1)
+	k.call("loss", "quotient_f32", 1, 1, 1, 1, sum, count, *loss)
+}
