@@ -26,8 +26,7 @@ type TableOptions struct {
 	MaxBytes int64
 
 	// MaxSegments bounds how many segments one owner may have here, 0 is no bound: each
-	// costs a descriptor and a mapping, of which a process has a limited number for all
-	// owners.
+	// costs a mapping, of which a process has a limited number for all owners.
 	MaxSegments int
 
 	// OnRelease is called when the last reference to a block of a peer is gone, so
@@ -81,9 +80,9 @@ func NewTable(o *TableOptions) *Table {
 	return &Table{opt: *cmp.Or(o, &TableOptions{}), segments: make(map[tableKey]*foreign), owners: make(map[uint64]held)}
 }
 
-// Add maps a segment that owner passed here: its id, descriptor and size in bytes.
-// The table owns the file from then on; on error it is still the caller's: ErrBadFile,
-// ErrExists, ErrNoSpace when MaxBytes or MaxSegments is reached.
+// Add maps a segment that owner passed here: its id, descriptor and size in bytes. It
+// closes the file, which the mapping does not need; on error the file is still the
+// caller's: ErrBadFile, ErrExists, ErrNoSpace when MaxBytes or MaxSegments is reached.
 func (t *Table) Add(owner, id uint64, f *os.File, size int64) error {
 	if err := t.reserve(tableKey{owner, id}, size); err != nil {
 		return err
@@ -93,6 +92,10 @@ func (t *Table) Add(owner, id uint64, f *os.File, size int64) error {
 		Prefault: t.opt.Prefault,
 		Sealed:   t.opt.Sealed,
 	})
+	if err == nil {
+		seg.file = nil
+		_ = f.Close()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil && t.segments[tableKey{owner, id}] != nil {
@@ -182,17 +185,6 @@ func (t *Table) resolve(owner uint64, h Handle) (*foreign, []byte, error) {
 	}
 	end := h.Off + h.Len
 	return f, f.seg.mem[h.Off:end:end], nil
-}
-
-// Segment returns a segment that owner added, for its descriptor to be passed on.
-// It is valid until the segment is removed.
-func (t *Table) Segment(owner, id uint64) (*Segment, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.segments[tableKey{owner, id}]; f != nil {
-		return f.seg, nil
-	}
-	return nil, fmt.Errorf("%w: %016x of owner %d", ErrUnknownSegment, id, owner)
 }
 
 // reclaim ends a block that Open returned.

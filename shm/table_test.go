@@ -64,8 +64,8 @@ func TestTableOpens(t *testing.T) {
 	if mem, err := table.Resolve(1, h); err != nil || len(mem) != 50 || mem[0] != 8 {
 		t.Errorf("Resolve: %d bytes, %v", len(mem), err)
 	}
-	if seg, err := table.Segment(1, s.ID()); err != nil || seg.Size() != 8192 {
-		t.Errorf("Segment: %v", err)
+	if n := openFiles(t); n != before+1 {
+		t.Errorf("%d descriptors, expected the owner's beside %d", n, before)
 	}
 	if n := testing.AllocsPerRun(100, func() {
 		b, err := table.Open(1, h)

@@ -19,7 +19,7 @@ import (
 )
 
 // maxSegments bounds the segments of one client: more than its arena makes in most
-// machines' memory. Each costs a descriptor here.
+// machines' memory. Each costs a mapping here.
 const maxSegments = 512
 
 // tellEvery is the number of steps between two looks at how much memory values use.
