@@ -1,10 +1,13 @@
 package ipc
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // WithFD calls f with the descriptor of c, which stays open meanwhile, and returns its
@@ -27,4 +30,28 @@ func Duplicate(c syscall.Conn) (fd int, err error) {
 		return os.NewSyscallError("fcntl", err)
 	})
 	return fd, err
+}
+
+// Number returns the number of c's descriptor; -1 if it is closed.
+func Number(c syscall.Conn) (n int) {
+	n = -1
+	_ = WithFD(c, func(fd int) error { n = fd; return nil })
+	return n
+}
+
+// Crowded returns an error for the log and for the peer if this process has no descriptor
+// for another client, beside those that are kept. c is the client's connection.
+func Crowded(c syscall.Conn) error {
+	l := limits.OpenFiles()
+	if !l.Low(Number(c)) {
+		return nil
+	}
+	// others may have been closed since c was opened
+	if fd, err := Duplicate(c); err == nil {
+		unix.Close(fd)
+		if !l.Low(fd) {
+			return nil
+		}
+	}
+	return fmt.Errorf("too many clients: %v", l)
 }

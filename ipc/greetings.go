@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -62,4 +63,37 @@ func refusal(src []byte) error {
 		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrSecret, m.Text)
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, m.Text)
+}
+
+// Busy returns a Busy for a dialer that so many others are before.
+func Busy(before int) []byte {
+	return encoding.AppendBusy(nil, &encoding.Busy{Version: encoding.Version, Before: uint32(before)})
+}
+
+// BusyError is part of Dial's error where the listener was busy when it was last heard:
+// so many peers were before this one.
+type BusyError struct{ Before int }
+
+func (e *BusyError) Error() string { return fmt.Sprintf("busy, %d before this one", e.Before) }
+
+// ParseBusy reads a listener's answer. It returns nil if that is not a Busy, which Dial
+// then parses as a Welcome.
+func ParseBusy(src []byte) *BusyError {
+	var m encoding.Busy
+	if encoding.ParseBusy(src, &m) != nil {
+		return nil
+	}
+	return &BusyError{int(m.Before)}
+}
+
+// DialError returns the error of a Dial that failed with err: the context's, if that is
+// done. busy is the listener's last answer of that kind, or nil.
+func DialError(ctx context.Context, err error, busy *BusyError) error {
+	if ctx.Err() != nil {
+		err = ContextError(ctx)
+	}
+	if busy != nil {
+		err = fmt.Errorf("%w: %w", busy, err)
+	}
+	return err
 }

@@ -183,8 +183,9 @@ type Transport interface {
 	// address and this host, and sends nothing.
 	Reaches(addr string) bool
 
-	// Dial opens a conn to a listener, handshake included. nil options are defaults.
-	// Errors: ErrNoListener, ErrRefused, ErrVersion, the context's error.
+	// Dial opens a conn to a listener, handshake included. While the listener lets in
+	// others first it waits, up to ctx. nil options are defaults. Errors: ErrNoListener,
+	// ErrRefused, ErrVersion, the context's error (with a BusyError if it waited).
 	Dial(ctx context.Context, addr string, o *Options) (Conn, error)
 
 	// Listen opens a listener. nil options are defaults. Errors: ErrAddrInUse.
@@ -239,6 +240,10 @@ func (r Role) String() string {
 	return "unknown"
 }
 
+// Ordinary reports whether a peer of this role gets none of the descriptors that a
+// process keeps for workers and for control when it has few left.
+func (r Role) Ordinary() bool { return r == RoleClient || r == RoleUnknown }
+
 // Peer describes the process at one end of a conn.
 type Peer struct {
 	Role Role
@@ -288,11 +293,14 @@ type Options struct {
 	// MinRingBytes and MaxRingBytes. The listener's counts. 0: DefaultRingBytes.
 	RingBytes int
 
-	// Backlog is how many conns of a listener may wait to be accepted. Further peers are
-	// refused. 0: DefaultBacklog.
+	// Backlog is how many conns of a listener may wait to be accepted. Further peers wait
+	// in the order in which they came, and are told every second how many are before
+	// them. 0: DefaultBacklog.
 	Backlog int
 
-	// HandshakeTimeout bounds the handshake. 0: DefaultHandshakeTimeout.
+	// HandshakeTimeout bounds the handshake: the time until the peer says something. A
+	// dialer to which the listener says that others come first waits up to its context.
+	// 0: DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
 
 	// AllowGID lets processes of other users whose primary group this is connect over

@@ -34,7 +34,8 @@ import "errors"
 //	10 Hello.Note; Device; OpenSession.Kind, Mixed, Flops and Bandwidth
 //	11 CodeStopped and CodeWork
 //	12 Stop; Device.Busy
-const Version = 12
+//	13 Busy
+const Version = 13
 
 // Limits of fields that several messages have.
 const (

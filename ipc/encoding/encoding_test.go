@@ -25,6 +25,7 @@ func messages() []encodingtest.Message {
 		encodingtest.Of("Welcome", &welcome, encoding.AppendWelcome, encoding.ParseWelcome),
 		encodingtest.Of("Refuse", &encoding.Refuse{Version: encoding.Version, Reason: encoding.RefuseVersion, Text: "version 9, this is version 1"},
 			encoding.AppendRefuse, encoding.ParseRefuse),
+		encodingtest.Of("Busy", &encoding.Busy{Version: encoding.Version, Before: 241}, encoding.AppendBusy, encoding.ParseBusy),
 	}
 	// The parser wants this version in the zero message as well.
 	all[0].Fresh = func() any { return &encoding.Hello{Version: encoding.Version} }

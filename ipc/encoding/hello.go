@@ -13,6 +13,7 @@ const (
 	KindHello   uint32 = 0x100 // dialer → listener
 	KindWelcome uint32 = 0x101 // listener → dialer: the connection is open
 	KindRefuse  uint32 = 0x102 // listener → dialer: the connection is refused
+	KindBusy    uint32 = 0x103 // listener → dialer: the connection has to wait
 )
 
 // MaxHandshake is the size of the largest greeting.
@@ -53,6 +54,15 @@ type Refuse struct {
 	Version uint32
 	Reason  uint32
 	Text    string // at most MaxText bytes, see CutText
+}
+
+// Busy is the listener's answer while it has no room for another connection. It comes at
+// once and then every second, until the dialer's turn has come.
+//
+//	magic uint32, kind uint32, version uint32, before uint32
+type Busy struct {
+	Version uint32
+	Before  uint32 // connections that come before this one
 }
 
 // Reasons to refuse.
@@ -150,6 +160,25 @@ func AppendRefuse(dst []byte, m *Refuse) []byte {
 // ParseRefuse parses a Refuse of any version: its layout never changes.
 func ParseRefuse(src []byte, m *Refuse) error {
 	w := Parsing("Refuse", src)
+	m.walk(&w)
+	return w.End()
+}
+
+func (m *Busy) walk(w *Walk) {
+	w.handshake(KindBusy, &m.Version)
+	w.U32("Before", &m.Before)
+}
+
+// AppendBusy appends m to dst.
+func AppendBusy(dst []byte, m *Busy) []byte {
+	w := Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// ParseBusy parses a Busy.
+func ParseBusy(src []byte, m *Busy) error {
+	w := Parsing("Busy", src)
 	m.walk(&w)
 	return w.End()
 }

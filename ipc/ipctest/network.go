@@ -2,7 +2,9 @@ package ipctest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -58,8 +60,12 @@ func (n *Network) Dial(ctx context.Context, addr string, options *ipc.Options) (
 		return nil, fmt.Errorf("%w: %w: version %d, expected %d", ipc.ErrRefused, ipc.ErrVersion,
 			o.Hello.Version, l.options.Hello.Version)
 	}
-	if n := l.Len(); n >= l.options.Backlog {
-		return nil, fmt.Errorf("%w at %s: %d conns wait to be accepted", ipc.ErrRefused, addr, n)
+	var busy *ipc.BusyError
+	if err := l.Enter(ctx, func(before int) error { busy = &ipc.BusyError{Before: before}; return nil }); err != nil {
+		if errors.Is(err, net.ErrClosed) {
+			err = fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
+		}
+		return nil, ipc.DialError(ctx, err, busy)
 	}
 	ends := newPipe(l.options.RingBytes, [2]ipc.Peer{l.options.Hello, o.Hello}, [2]ipc.Waiter{o.Waiter, l.options.Waiter})
 	if !l.Add(ends[1]) {
@@ -92,7 +98,7 @@ func (n *Network) Listen(addr string, options *ipc.Options) (ipc.Listener, error
 	if news == nil {
 		news = ipc.NewWaiter()
 	}
-	l := &pipeListener{Arrivals: ipc.NewArrivals[*pipeConn](news), network: n, addr: addr, options: o}
+	l := &pipeListener{Arrivals: ipc.NewArrivals[*pipeConn](news, o.Backlog, o.Backlog), network: n, addr: addr, options: o}
 	if n.listeners == nil {
 		n.listeners = map[string]*pipeListener{}
 	}

@@ -1,6 +1,7 @@
 package ipctest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -154,23 +155,45 @@ func testListenAny(t *testing.T, f *fixture) {
 	}
 }
 
-// testBacklog checks that peers are refused while Backlog conns wait to be accepted.
+// testBacklog checks that peers wait while Backlog conns wait to be accepted: as long as
+// their contexts let them.
 func testBacklog(t *testing.T, f *fixture) {
-	const backlog = 3
+	const backlog, more = 3, 5
 	l := f.listen(&ipc.Options{Backlog: backlog})
-	var err error
-	n := 0 // may be a little more: a conn is dialed before it is in the queue
-	for ; err == nil && n < 10*backlog; n++ {
-		var c ipc.Conn
-		if c, err = f.Transport.Dial(f.ctx, l.Addr(), nil); err == nil {
-			defer c.Close()
-		}
+	dialed := make(chan error, backlog+more)
+	for range backlog + more {
+		go func() {
+			c, err := f.Transport.Dial(f.ctx, l.Addr(), nil)
+			dialed <- err
+			if err == nil {
+				<-f.ctx.Done()
+				c.Close()
+			}
+		}()
 	}
-	if n--; n < backlog || !errors.Is(err, ipc.ErrRefused) {
-		t.Fatalf("%v after %d conns, expected ErrRefused", err, n)
+	for range backlog {
+		f.must(<-dialed)
 	}
-	for range n {
+	ctx, cancel := context.WithCancel(f.ctx)
+	given := make(chan error)
+	go func() {
+		_, err := f.Transport.Dial(ctx, l.Addr(), nil)
+		given <- err
+	}()
+	select {
+	case err := <-dialed:
+		t.Fatalf("Dial with %d conns that wait to be accepted: %v, expected that it waits", backlog, err)
+	case err := <-given:
+		t.Fatalf("Dial with %d conns that wait to be accepted: %v, expected that it waits", backlog, err)
+	default:
+	}
+	cancel()
+	f.is("Dial that was given up", <-given, context.Canceled)
+	for range backlog + more {
 		f.accept(l)
+	}
+	for range more {
+		f.must(<-dialed)
 	}
 	f.works(l)
 }

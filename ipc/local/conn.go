@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 const (
@@ -23,9 +25,8 @@ const (
 	filesShift = 24
 
 	// maxPendingFiles bounds the batches of descriptors that arrived before their
-	// messages were received. A peer has fewer on their way (ipc.MaxFilesAhead), unless
-	// it is up to something.
-	maxPendingFiles = 2 * ipc.MaxFilesAhead
+	// messages were received: a peer has no more on their way.
+	maxPendingFiles = ipc.MaxFilesAhead
 
 	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does
 	// not read them. The peer has a goroutine for nothing but reading them, so only a
@@ -75,6 +76,7 @@ type conn struct {
 	filesWaiting atomic.Int32 // length of files
 	filesMu      sync.Mutex
 	files        [][]*os.File // one batch a message, oldest first
+	filesHeld    int          // descriptors in files
 	filesClosed  bool         // they are not taken any more
 }
 
@@ -148,6 +150,7 @@ func (c *conn) set(bit uint32) uint32 {
 func (c *conn) corrupt(err error) error {
 	err = c.state.Corrupt(err, c.warnings)
 	if c.set(ipc.StateCorrupt)&ipc.StateCorrupt == 0 {
+		c.dropFiles()
 		c.hangUp()
 	}
 	return err
@@ -165,13 +168,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.steps.took("close: said")
-	c.filesMu.Lock()
-	c.filesClosed = true
-	for _, batch := range c.files {
-		ipc.CloseFiles(batch)
-	}
-	c.files = nil
-	c.filesMu.Unlock()
+	c.dropFiles()
 	if c.own {
 		c.data.unwatch()
 		c.room.unwatch()
@@ -209,6 +206,11 @@ func (c *conn) watch() {
 		switch {
 		case err == nil:
 			err = c.queue(files)
+		case errors.Is(err, errShort):
+			c.warnings.Warn("descriptors", "descriptors of a peer wait", "peer", c.state.Peer.Name, "pid", c.state.Peer.PID, "err", err)
+			relieve()
+			<-time.After(shortPause)
+			err = nil
 		case errors.Is(err, unix.ECONNRESET) && resets == 0:
 			// It died with descriptors of ours unread. The kernel says so once, ahead of
 			// what it had sent, and then EOF.
@@ -236,6 +238,21 @@ func (c *conn) queue(files []*os.File) error {
 	if len(files) == 0 {
 		return fmt.Errorf("%w: datagram without descriptors", ipc.ErrCorrupt)
 	}
+	left := limits.OpenFiles()
+	few := slices.ContainsFunc(files, func(f *os.File) bool { return left.Scarce(ipc.Number(f)) })
+	if err := c.keep(files); err != nil {
+		ipc.CloseFiles(files)
+		return err
+	}
+	c.data.Wake()
+	if few {
+		relieve()
+	}
+	return nil
+}
+
+// keep adds a message's files to those that wait. The files stay the caller's on error.
+func (c *conn) keep(files []*os.File) error {
 	c.filesMu.Lock()
 	defer c.filesMu.Unlock()
 	if c.filesClosed {
@@ -243,12 +260,10 @@ func (c *conn) queue(files []*os.File) error {
 		return nil
 	}
 	if len(c.files) >= maxPendingFiles {
-		ipc.CloseFiles(files)
 		return fmt.Errorf("%w: descriptors for more than %d messages", ipc.ErrCorrupt, maxPendingFiles)
 	}
 	c.files = append(c.files, files)
-	c.filesWaiting.Store(int32(len(c.files)))
-	c.data.Wake()
+	c.hold(len(files))
 	return nil
 }
 
@@ -262,6 +277,18 @@ func (c *conn) takeFiles() ([]*os.File, bool) {
 	batch := c.files[0]
 	c.files[0] = nil
 	c.files = c.files[1:]
-	c.filesWaiting.Store(int32(len(c.files)))
+	c.hold(-len(batch))
 	return batch, true
+}
+
+// dropFiles closes the files that wait, and those that still come.
+func (c *conn) dropFiles() {
+	c.filesMu.Lock()
+	defer c.filesMu.Unlock()
+	c.filesClosed = true
+	for _, batch := range c.files {
+		ipc.CloseFiles(batch)
+	}
+	c.files = nil
+	c.hold(-c.filesHeld)
 }

@@ -30,8 +30,7 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	if err := checkPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "unixpacket", path)
+	nc, err := connect(ctx, path)
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err // without the path, which the errors below have
 	}
@@ -41,25 +40,43 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	case errors.Is(err, unix.EACCES):
 		return nil, fmt.Errorf("%w by %s: it belongs to another user, and not to a group of ours that was let in: %w", ipc.ErrRefused, path, err)
 	case err != nil:
-		if ctx.Err() != nil {
-			err = ipc.ContextError(ctx)
-		}
-		return nil, fmt.Errorf("local: dial %s: %w", path, err)
+		return nil, fmt.Errorf("local: dial %s: %w", path, ipc.DialError(ctx, err, nil))
 	}
 	sock := nc.(*net.UnixConn)
 	c, err := dialHandshake(ctx, sock, &o, t.steps)
 	if err != nil {
 		ipc.CloseSocket(sock)
-		if ctx.Err() != nil {
-			err = ipc.ContextError(ctx)
-		}
 		return nil, fmt.Errorf("local: dial %s: %w", path, err)
 	}
 	return c, nil
 }
 
+// connect connects to a socket. It waits while the kernel's queue of the listener is
+// full.
+func connect(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	for {
+		c, err := d.DialContext(ctx, "unixpacket", path)
+		if !errors.Is(err, unix.EAGAIN) || ctx.Err() != nil {
+			return c, err
+		}
+		<-time.After(shortPause)
+	}
+}
+
 // dialHandshake is the dialer's half. The socket stays the caller's on error.
 func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *steps) (*conn, error) {
+	var busy *ipc.BusyError
+	c, err := greetListener(ctx, sock, o, st, &busy)
+	if err != nil {
+		err = ipc.DialError(ctx, err, busy)
+	}
+	return c, err
+}
+
+// greetListener is dialHandshake that says by busy whether the listener was busy when it
+// was last heard.
+func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *steps, busy **ipc.BusyError) (*conn, error) {
 	// Every read and write of the handshake ends with the earlier of the two.
 	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
 	cancel := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
@@ -87,8 +104,19 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	w.handedOver()
 	st.took("dial: hello sent")
 
-	buf := make([]byte, encoding.MaxHandshake)
-	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
+	data, files, err := recvGreeting(sock)
+	for err == nil && len(files) == 0 {
+		b := ipc.ParseBusy(data)
+		if b == nil {
+			break
+		}
+		*busy = b
+		_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+		if ctx.Err() != nil { // cancel may have set its deadline before
+			return nil, ipc.ContextError(ctx)
+		}
+		data, files, err = recvGreeting(sock)
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil, fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
 	}
@@ -96,7 +124,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		return nil, fmt.Errorf("waiting for Welcome: %w", err)
 	}
 	st.took("dial: welcome read")
-	welcome, err := parseWelcome(buf[:n])
+	welcome, err := parseWelcome(data)
 	if err == nil && len(files) != 2 {
 		err = fmt.Errorf("%w: Welcome with %d descriptors, expected 2", ipc.ErrCorrupt, len(files))
 	}
@@ -105,6 +133,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		return nil, err
 	}
 	_ = sock.SetDeadline(time.Time{})
+	*busy = nil
 	if !cancel() {
 		ipc.CloseFiles(files)
 		return nil, ipc.ContextError(ctx) // its deadline may have come after ours

@@ -5,7 +5,7 @@
 //
 //	dialer → listener   Hello, with one descriptor: the dialer's page of bells
 //	listener → dialer   Welcome, with two: the conn's segment, the page of bells
-//	                    or Refuse
+//	                    or Refuse; or Busy, and later one of the two
 //	both ways           a token with descriptors, for every message with files
 //
 // and the socket stays open. The kernel closes it when a process dies, in any way, and
@@ -24,6 +24,10 @@
 // number of conns with one bell, so the two bells are the same; a conn of its own has
 // two, for the goroutine that receives and the one that sends. Both files are sealed, so
 // that a peer cannot shrink them under the other's feet.
+//
+// Peers are let in in the order in which their Hellos came. One for which there is no
+// room yet hears by Busy, at once and then every second, how many are before it, and its
+// Dial waits up to its context.
 //
 // A record's tag is the message's kind, and in its upper eight bits how many files come
 // with it.
@@ -67,4 +71,20 @@
 // A peer can also sleep on the word state, or requeue its sleepers: that costs as much as
 // a wrong state. Package shm lists the attacks on the files. TestEveryWord stores values
 // in each of these words.
+//
+// # Descriptors
+//
+// A process may have a limited number of descriptors, of which an open conn costs one. To
+// run out of them is no peer's fault:
+//
+//   - A quarter, 256 at most, is kept for workers, for control, for greetings and for
+//     descriptors that are on their way. A client that comes when all others are open is
+//     refused: "too many clients: 256 descriptors, raise it by ulimit -n 1024, …".
+//   - The kernel drops descriptors for which there are no numbers left. So a datagram is
+//     looked at before it is received, and stays in the socket until all of its
+//     descriptors have come.
+//   - Descriptors come ahead of their messages, and are counted for each conn: those for
+//     more than ipc.MaxFilesAhead messages end it. When half of the kept ones are in use
+//     as well, the client's conn that has the most ends, if it has more than 4.
+//   - Offer makes no offer while descriptors are few: the two ends go on as they are.
 package local

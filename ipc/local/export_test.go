@@ -3,6 +3,7 @@ package local
 import (
 	"io"
 	"net"
+	"os"
 
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -45,3 +46,6 @@ const MaxPendingFiles = maxPendingFiles
 
 // ReadMapping reads what is mapped out of a process's memory, as Inspect does.
 func ReadMapping(m *Mapping, mem io.ReaderAt) error { return m.read(mem) }
+
+// PageOf returns the descriptor of a Waiter's page of bells.
+func PageOf(w *Waiter) *os.File { return w.page.seg.File() }

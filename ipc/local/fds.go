@@ -1,14 +1,19 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/encoding"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // oobSize holds the control messages of a datagram with MaxFiles descriptors, and one
@@ -34,27 +39,80 @@ func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
 	return err
 }
 
+// errShort is returned by recvFiles when this process can open no more descriptors.
+var errShort = errors.New("no descriptor is left")
+
+// shortPause is the time between two tries of what needs a descriptor when none is left.
+const shortPause = 10 * time.Millisecond
+
 // recvFiles reads one datagram into data and returns its length and the descriptors that
-// came with it. Descriptors that did not all fit are ErrCorrupt: no peer sends as many,
-// or this process has no more of them.
+// came with it. The kernel drops the descriptors for which this process has no numbers
+// left. So the datagram is looked at first, and stays where it is if not all came:
+// errShort, after which the caller tries again. More descriptors than a peer may send are
+// ErrCorrupt.
 func recvFiles(sock *net.UnixConn, data, oob []byte) (int, []*os.File, error) {
-	n, oobn, flags, _, err := sock.ReadMsgUnix(data, oob)
-	files, errFiles := parseFiles(oob[:oobn])
-	if err == nil {
-		err = errFiles
+	n, oobn, flags, err := recvmsg(sock, data, oob, unix.MSG_PEEK)
+	if err != nil {
+		return 0, nil, err
 	}
-	if err == nil && (flags&unix.MSG_CTRUNC != 0 || len(files) > ipc.MaxFiles) {
-		err = fmt.Errorf("%w: descriptors lost: more than %d in a message, or this process may open no more",
-			ipc.ErrCorrupt, ipc.MaxFiles)
-	}
-	if err == nil && flags&unix.MSG_TRUNC != 0 {
+	files, err := parseFiles(oob[:oobn])
+	switch {
+	case err != nil:
+	case len(files) > ipc.MaxFiles:
+		err = fmt.Errorf("%w: more than %d descriptors in a message", ipc.ErrCorrupt, ipc.MaxFiles)
+	case flags&unix.MSG_CTRUNC != 0:
+		err = fmt.Errorf("%w: this process may have %v", errShort, limits.OpenFiles())
+	case flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("%w: datagram of more than %d bytes", ipc.ErrCorrupt, len(data))
+	case n == 0 && oobn == 0:
+		err = io.EOF
+	default:
+		// without room for descriptors, which are here already
+		_, _, _, err = recvmsg(sock, data, nil, 0)
 	}
 	if err != nil {
 		ipc.CloseFiles(files)
 		return 0, nil, err
 	}
 	return n, files, nil
+}
+
+// recvmsg reads a datagram with flags. It returns the errors of a read of the socket.
+func recvmsg(sock *net.UnixConn, data, oob []byte, flags int) (n, oobn, got int, err error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	errRead := raw.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, got, _, err = unix.Recvmsg(int(fd), data, oob, flags|unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	if errRead != nil {
+		return 0, 0, 0, errRead
+	}
+	return n, oobn, got, os.NewSyscallError("recvmsg", err)
+}
+
+// recvGreeting is recvFiles that waits for descriptors until the socket's deadline.
+func recvGreeting(sock *net.UnixConn) (data []byte, files []*os.File, err error) {
+	buf, oob := make([]byte, encoding.MaxHandshake), make([]byte, oobSize())
+	var short error
+	for {
+		n, files, err := recvFiles(sock, buf, oob)
+		if !errors.Is(err, errShort) {
+			if err != nil && short != nil {
+				err = fmt.Errorf("%w: %w", err, short)
+			}
+			return buf[:n], files, err
+		}
+		short = err
+		relieve()
+		<-time.After(shortPause)
+	}
 }
 
 // parseFiles makes files of every descriptor in the control messages.

@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // greeter is the half of the handshake that makes the conn's memory: a listener's, and an
@@ -21,22 +23,26 @@ type greeter struct {
 	options  ipc.Options
 	steps    *steps
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
-	full     func() bool   // there is no room for another conn
 	// the sockets are pairs made here, for which the kernel names this process as the
 	// peer
 	offers  bool
 	refused atomic.Uint64 // peers
 }
 
-// handshake greets the peer. The socket stays the caller's on error; the peer has then
+// caller is a peer that has said a proper Hello.
+type caller struct {
+	peer  ipc.Peer
+	bells bells
+}
+
+// hear reads the peer's Hello. The socket stays the caller's on error; the peer has then
 // been told the reason, if it can be told anything.
-func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
+func (g *greeter) hear(sock *net.UnixConn) (*caller, error) {
 	cred, err := credentials(sock)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	buf := make([]byte, encoding.MaxHandshake)
-	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
+	data, files, err := recvGreeting(sock)
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
 	}
@@ -48,7 +54,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 		return nil, g.refuse(sock, encoding.RefuseUser, err)
 	}
 	var m encoding.Hello
-	if err := encoding.ParseHello(buf[:n], &m); err != nil {
+	if err := encoding.ParseHello(data, &m); err != nil {
 		if errors.Is(err, encoding.ErrVersion) {
 			return nil, g.refuse(sock, encoding.RefuseVersion, ipc.GreetingError(err))
 		}
@@ -61,43 +67,60 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	if len(files) != 1 {
 		return nil, g.refuse(sock, encoding.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
 	}
-	if g.full() {
-		return nil, g.refuse(sock, encoding.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", g.options.Backlog))
+	if !g.offers && ipc.Role(m.Role).Ordinary() {
+		if err := crowded(sock); err != nil {
+			return nil, g.refuse(sock, encoding.RefuseBusy, err)
+		}
 	}
-	return g.welcome(sock, &m, files[0])
-}
-
-// welcome makes the conn's memory and sends it.
-func (g *greeter) welcome(sock *net.UnixConn, m *encoding.Hello, page *os.File) (*conn, error) {
-	peer, err := peerOf(m, sock)
-	if err != nil {
+	p := &caller{}
+	if p.peer, err = peerOf(&m, sock); err != nil {
 		return nil, err
 	}
 	if g.offers {
-		peer.PID, peer.UID, peer.GID = int(m.PID), -1, -1
+		p.peer.PID, p.peer.UID, p.peer.GID = int(m.PID), -1, -1
 	}
-	bells, err := openPeerBells(page, m.DataBell, m.RoomBell, g.steps)
-	if err != nil {
+	if p.bells, err = openPeerBells(files[0], m.DataBell, m.RoomBell, g.steps); err != nil {
 		return nil, g.refuse(sock, encoding.RefuseBroken, err)
 	}
-	w, err := newWaiters(g.options.Waiter, g.steps)
+	return p, nil
+}
+
+// welcome makes the conn's memory and sends it.
+func (g *greeter) welcome(sock *net.UnixConn, p *caller) (c *conn, err error) {
+	defer func() {
+		if err != nil {
+			p.bells.seg.Close()
+		}
+	}()
+	w, seg, err := g.memory()
 	if err != nil {
-		bells.seg.Close()
-		return nil, g.refuse(sock, encoding.RefuseBusy, err)
-	}
-	size := ring.Size(g.options.RingBytes)
-	seg, err := shm.Create(int64(2*size), &shm.Options{Backing: shm.Memfd, Prefault: true})
-	if err != nil {
-		bells.seg.Close()
 		return nil, g.refuse(sock, encoding.RefuseBusy, err)
 	}
 	g.steps.took("greet: segment made")
-	c, err := g.open(sock, peer, seg, size, bells, w)
-	if err != nil {
+	if c, err = g.open(sock, p.peer, seg, ring.Size(g.options.RingBytes), p.bells, w); err != nil {
 		seg.Close()
-		bells.seg.Close()
 	}
 	return c, err
+}
+
+// memory makes what a conn sleeps on, and its segment. It waits for descriptors as long
+// as a peer waits for an answer.
+func (g *greeter) memory() (w waiters, seg *shm.Segment, err error) {
+	for end := time.Now().Add(g.options.HandshakeTimeout / 2); ; <-time.After(shortPause) {
+		if w.page == nil {
+			w, err = newWaiters(g.options.Waiter, g.steps)
+		}
+		if w.page != nil {
+			seg, err = shm.Create(int64(2*ring.Size(g.options.RingBytes)), &shm.Options{Backing: shm.Memfd, Prefault: true})
+		}
+		switch {
+		case !errors.Is(err, unix.EMFILE):
+			return w, seg, err
+		case time.Now().After(end):
+			return w, seg, fmt.Errorf("%w: this process may have %v", err, limits.OpenFiles())
+		}
+		relieve()
+	}
 }
 
 // open makes the rings, sends Welcome and starts the conn. The segments stay the caller's

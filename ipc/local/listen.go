@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,10 +13,13 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
-// maxHandshakes bounds how many peers are being greeted at a time; further ones wait in
-// the kernel's queue.
+// maxHandshakes bounds how many peers at a time are let in or have not said their Hello;
+// further ones wait in the kernel's queue. With few descriptors there are fewer, so that
+// a quarter of those that are kept is enough for the socket of each and what comes with
+// it.
 const maxHandshakes = 64
 
 type listener struct {
@@ -25,7 +29,7 @@ type listener struct {
 	sock *net.UnixListener
 	lock *lock
 
-	greeting chan struct{} // one slot for every handshake under way
+	greeting chan struct{} // one slot for every peer whose Hello has not come
 
 	mu      sync.Mutex
 	dialing map[*net.UnixConn]struct{} // handshakes under way
@@ -39,19 +43,19 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 	if err != nil {
 		return nil, err
 	}
+	handshakes := max(1, min(maxHandshakes, limits.OpenFiles().Kept/4))
 	l := &listener{
 		greeter:  greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger)},
 		path:     path,
-		greeting: make(chan struct{}, maxHandshakes),
+		greeting: make(chan struct{}, handshakes),
 		dialing:  map[*net.UnixConn]struct{}{},
 	}
-	l.full = func() bool { return l.Len() >= o.Backlog }
 	switch w := o.Waiter.(type) {
 	case nil:
 		// conns come from a goroutine of this process
-		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter())
+		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter(), o.Backlog, handshakes)
 	case *Waiter:
-		l.Arrivals = ipc.NewArrivals[*conn](w)
+		l.Arrivals = ipc.NewArrivals[*conn](w, o.Backlog, handshakes)
 	default:
 		_, err := newWaiters(o.Waiter, nil)
 		return nil, err
@@ -137,7 +141,7 @@ func (l *listener) bind() error {
 func (l *listener) Addr() string { return l.path }
 
 // Refused returns the number of peers that were refused: other users, other versions,
-// those without a proper Hello, and those beyond the backlog.
+// those without a proper Hello, and those for which there are no descriptors.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -171,16 +175,14 @@ func (l *listener) accept() {
 			}
 			// Out of descriptors, most likely. The peer waits in the kernel's queue; try
 			// again when some handshake may have given one back.
-			l.options.Logger.Error("accept failed", "addr", l.path, "err", err)
+			l.warnings.Warn("accept", "accept failed", "addr", l.path, "err", err)
+			relieve()
 			if !l.pause(time.Second / 10) {
 				return
 			}
 			continue
 		}
-		go func() {
-			defer func() { <-l.greeting }()
-			l.greet(sock)
-		}()
+		go l.greet(sock)
 	}
 }
 
@@ -195,10 +197,16 @@ func (l *listener) pause(d time.Duration) bool {
 // greet does one handshake and queues the conn.
 func (l *listener) greet(sock *net.UnixConn) {
 	if !l.register(sock) {
+		<-l.greeting
 		ipc.CloseSocket(sock)
 		return
 	}
-	c, err := l.handshake(sock)
+	p, err := l.hear(sock)
+	<-l.greeting
+	var c *conn
+	if err == nil {
+		c, err = l.letIn(sock, p)
+	}
 	l.mu.Lock()
 	delete(l.dialing, sock)
 	l.mu.Unlock()
@@ -217,6 +225,23 @@ func (l *listener) greet(sock *net.UnixConn) {
 	case !l.Add(c):
 		c.Close()
 	}
+}
+
+// letIn welcomes a peer when it is its turn.
+func (l *listener) letIn(sock *net.UnixConn, p *caller) (*conn, error) {
+	if err := l.Enter(context.Background(), func(before int) error {
+		_ = sock.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
+		_, err := sock.Write(ipc.Busy(before))
+		return err
+	}); err != nil {
+		p.bells.seg.Close()
+		return nil, fmt.Errorf("%s %q (pid %d): waiting for its turn: %w", p.peer.Role, p.peer.Name, p.peer.PID, err)
+	}
+	c, err := l.welcome(sock, p)
+	if err != nil {
+		l.Leave()
+	}
+	return c, err
 }
 
 // failure returns the kind of a failed handshake, for which the log has a limit of its

@@ -10,12 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // Offer makes a conn with the process that is given the descriptor theirs. The caller
 // sends theirs with a message to a process that both ends can talk to, and then closes
 // it. That process hands it on to the other end, which calls Take. The conn has no
 // address that others could find or guess: only the descriptor leads to it.
+//
+// There is no offer when this process has few descriptors left.
 //
 // met is called once, in a goroutine of its own: with the conn when the other end has
 // taken it; or with an error after Options.HandshakeTimeout at the latest, when the other
@@ -31,15 +34,24 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 		return nil, nil, fmt.Errorf("local: offer: %w", os.NewSyscallError("socketpair", err))
 	}
 	theirs = os.NewFile(uintptr(fds[1]), "offer")
+	if l := limits.OpenFiles(); l.Low(max(fds[0], fds[1])) {
+		theirs.Close()
+		unix.Close(fds[0])
+		return nil, nil, fmt.Errorf("local: offer: too many connections: %v", l)
+	}
 	sock, err := socketOf(os.NewFile(uintptr(fds[0]), "offer"))
 	if err != nil {
 		theirs.Close()
 		return nil, nil, fmt.Errorf("local: offer: %w", err)
 	}
 	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
-	g := &greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger), full: func() bool { return false }, offers: true}
+	g := &greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger), offers: true}
 	go func() {
-		c, err := g.handshake(sock)
+		var c *conn
+		p, err := g.hear(sock)
+		if err == nil {
+			c, err = g.welcome(sock, p)
+		}
 		if err != nil {
 			ipc.CloseSocket(sock)
 			met(nil, fmt.Errorf("local: offer: %w", err))
@@ -66,9 +78,6 @@ func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (
 	c, err := dialHandshake(ctx, sock, &o, t.steps)
 	if err != nil {
 		ipc.CloseSocket(sock)
-		if ctx.Err() != nil {
-			err = ipc.ContextError(ctx)
-		}
 		return nil, fmt.Errorf("local: take: %w", err)
 	}
 	return c, nil

@@ -15,6 +15,7 @@
 //	listener → welcome    HMAC-SHA256, 32 bytes;
 //	                      of a conn also its token, sums uint8 and Welcome of ipc/encoding
 //	        or refuse     Refuse of ipc/encoding, at any point
+//	        or busy       Busy of ipc/encoding, any number of times ahead of the welcome
 //
 // The proofs are keyed with Options.Secret and cover a label for the direction and the
 // hash of every byte of the greetings so far, in both directions. So a proof says that

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 // TestGolden compares what is on the wire with the bytes of this version. A change is a
 // new version.
 func TestGolden(t *testing.T) {
-	if version != 2 {
+	if version != 3 {
 		t.Fatalf("version %d: write its bytes to testdata/wire.hex and its history", version)
 	}
 	h := hello{sums: wantSums, wire: []byte("hello")}
@@ -28,6 +29,11 @@ func TestGolden(t *testing.T) {
 	h.bulk = true
 	line("hello-bulk", h.append(nil))
 	line("welcome", w.append(nil, false))
+	var busy bytes.Buffer
+	if err := newGreeter(&busy, nil).say(kindBusy, []byte("busy")); err != nil {
+		t.Fatal(err)
+	}
+	line("busy", busy.Bytes())
 	line("welcome-bulk", w.append(nil, true))
 	for _, dialer := range []bool{true, false} {
 		s := w.streams(dialer)

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"errors"
@@ -100,11 +101,25 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 	return nil
 }
 
-// admitConn welcomes the peer, waits for its bulk socket and makes the conn.
-func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uint8) (*conn, error) {
-	if l.full() {
-		return nil, l.refuse(g, encoding.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
+// admitConn welcomes the peer when it is its turn, waits for its bulk socket and makes
+// the conn.
+func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uint8) (made *conn, err error) {
+	if peer.Role.Ordinary() {
+		if err := ipc.Crowded(c); err != nil {
+			return nil, l.refuse(g, encoding.RefuseBusy, err)
+		}
 	}
+	if err := l.Enter(context.Background(), func(before int) error {
+		_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
+		return g.say(kindBusy, ipc.Busy(before))
+	}); err != nil {
+		return nil, fmt.Errorf("%s %q (pid %d): waiting for its turn: %w", peer.Role, peer.Name, peer.PID, err)
+	}
+	defer func() {
+		if err != nil {
+			l.Leave()
+		}
+	}()
 	own := encoding.Welcome(l.options.Introduce(l.options.RingBytes))
 	w := welcome{sums: max(sums, l.transport.sums), wire: encoding.AppendWelcome(nil, &own)}
 	rand.Read(w.token[:])

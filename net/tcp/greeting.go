@@ -19,7 +19,8 @@ import (
 //	1  first
 //	2  checksums: in frames, in the header of a transfer and behind its bytes; the hello
 //	   and the welcome of a conn say whether their end wants them
-const version = 2
+//	3  busy
+const version = 3
 
 const (
 	greetingMagic  = "RSTC"
@@ -41,6 +42,7 @@ const (
 	kindProof     = 3
 	kindWelcome   = 4
 	kindRefuse    = 5
+	kindBusy      = 6 // any number of them, ahead of the welcome or refusal
 )
 
 // Purposes of a connection.
@@ -150,11 +152,13 @@ type greeter struct {
 	conn   io.ReadWriter
 	secret []byte
 	seen   hash.Hash
+	before []byte                     // seen ahead of the last answer
+	busy   func(*ipc.BusyError) error // hears that others come first
 	buf    []byte
 }
 
 func newGreeter(conn io.ReadWriter, secret []byte) *greeter {
-	return &greeter{conn: conn, secret: secret, seen: sha256.New()}
+	return &greeter{conn: conn, secret: secret, seen: sha256.New(), busy: func(*ipc.BusyError) error { return nil }}
 }
 
 // say sends one greeting.
@@ -224,8 +228,6 @@ func (g *greeter) dial(h *hello) (w welcome, err error) {
 	if err := g.say(kindProof, proof[:]); err != nil {
 		return w, err
 	}
-	// the welcome's proof covers what was before it, and its other fields
-	before := g.seen.Sum(nil)
 	fields, err := g.answer(kindWelcome)
 	if err != nil {
 		return w, err
@@ -233,15 +235,29 @@ func (g *greeter) dial(h *hello) (w welcome, err error) {
 	if w, err = parseWelcome(fields, h.bulk); err != nil {
 		return w, err
 	}
-	if want := prove(g.secret, listenerLabel, before, fields[proofBytes:]); !hmac.Equal(want[:], w.proof[:]) {
+	// the welcome's proof covers what was before it, and its other fields
+	if want := prove(g.secret, listenerLabel, g.before, fields[proofBytes:]); !hmac.Equal(want[:], w.proof[:]) {
 		return w, fmt.Errorf("%w: the listener does not know ours", ipc.ErrSecret)
 	}
 	return w, nil
 }
 
-// answer hears a greeting of one kind, or the refusal instead.
+// answer hears a greeting of one kind, or the refusal instead. Ahead of a welcome the
+// listener may say any number of times that it is busy.
 func (g *greeter) answer(want uint8) ([]byte, error) {
+	g.before = g.seen.Sum(nil)
 	kind, fields, err := g.hear()
+	for err == nil && kind == kindBusy && want == kindWelcome {
+		b := ipc.ParseBusy(fields)
+		if b == nil {
+			return nil, fmt.Errorf("%w: busy of %d bytes", ipc.ErrCorrupt, len(fields))
+		}
+		if err := g.busy(b); err != nil {
+			return nil, err
+		}
+		g.before = g.seen.Sum(nil)
+		kind, fields, err = g.hear()
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -94,7 +94,7 @@ func TestStrangers(t *testing.T) {
 		{"an empty greeting", append([]byte(greetingMagic), 0, 0, 0, 0), "greeting of 0 bytes"},
 		{"another kind", greeting(kindProof, make([]byte, proofBytes)), "kind 3"},
 		{"no fields", greeting(kindHello, nil), "hello of 0 bytes"},
-		{"another version", greeting(kindHello, future), "version 77 of the transport, this is 2"},
+		{"another version", greeting(kindHello, future), "version 77 of the transport, this is 3"},
 		{"another purpose", greeting(kindHello, append(append(make([]byte, 0, 99), version, 0, 0, 0), make([]byte, nonceBytes+1)...)), "purpose 0"},
 		{"a short token", greeting(kindHello, (&hello{bulk: true}).append(nil)[:4+nonceBytes+1+tokenBytes-1]), "purpose 2 with 15 bytes"},
 		{"no Hello", greeting(kindHello, (&hello{wire: []byte("RSIDxxxxxxxx")}).append(nil)), "malformed"},

@@ -75,7 +75,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 	if news == nil {
 		news = ipc.NewWaiter()
 	}
-	l.Arrivals = ipc.NewArrivals[*conn](news)
+	l.Arrivals = ipc.NewArrivals[*conn](news, o.Backlog, o.Backlog)
 	go l.accept()
 	return l, nil
 }
@@ -83,7 +83,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 func (l *listener) Addr() string { return l.sock.Addr().String() }
 
 // Refused returns the number of peers that were refused: other protocols, other versions,
-// those without the secret, and those beyond the backlog.
+// those without the secret, and those for which there are no descriptors.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -118,7 +118,7 @@ func (l *listener) accept() {
 			}
 			// Out of descriptors, most likely. The peer waits in the kernel's queue; try
 			// again when some handshake may have given one back.
-			l.options.Logger.Error("accept failed", "addr", l.Addr(), "err", err)
+			l.warnings.Warn("accept", "accept failed", "addr", l.Addr(), "err", err)
 			<-time.After(time.Second / 10)
 			continue
 		}
@@ -270,12 +270,4 @@ func (l *listener) deliver(t token, c *net.TCPConn) bool {
 	delete(l.dialing, c)
 	arrived <- c
 	return true
-}
-
-// full reports whether too many conns wait to be accepted, those that wait for their bulk
-// socket included.
-func (l *listener) full() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Len()+len(l.expected) >= l.options.Backlog
 }

@@ -108,9 +108,6 @@ func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options)
 	}
 	c, err := t.dial(ctx, addr, &o)
 	if err != nil {
-		if errCtx := ipc.ContextError(ctx); errCtx != nil {
-			err = errCtx
-		}
 		return nil, fmt.Errorf("tcp: dial %s: %w", addr, err)
 	}
 	return c, nil
@@ -138,6 +135,17 @@ func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.
 
 // connect opens one connection, greetings included.
 func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.TCPConn, welcome, error) {
+	var busy *ipc.BusyError
+	c, w, err := greetListener(ctx, addr, o, h, &busy)
+	if err != nil {
+		err = ipc.DialError(ctx, err, busy)
+	}
+	return c, w, err
+}
+
+// greetListener is connect that says by busy whether the listener was busy when it was
+// last heard.
+func greetListener(ctx context.Context, addr string, o *ipc.Options, h *hello, busy **ipc.BusyError) (*net.TCPConn, welcome, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -153,7 +161,13 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.T
 	_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
 	cancel := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer cancel()
-	w, err := newGreeter(c, o.Secret).dial(h)
+	g := newGreeter(c, o.Secret)
+	g.busy = func(b *ipc.BusyError) error {
+		*busy = b
+		_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+		return ipc.ContextError(ctx) // cancel may have set its deadline before
+	}
+	w, err := g.dial(h)
 	if err == nil {
 		err = tune(c)
 	}

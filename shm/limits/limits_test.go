@@ -128,3 +128,21 @@ func TestHere(t *testing.T) {
 		t.Errorf("%+v, %+v", m, c)
 	}
 }
+
+func TestFiles(t *testing.T) {
+	for _, c := range []struct{ max, kept, low, scarce int }{
+		{64, 16, 48, 56}, {256, 64, 192, 224}, {20000, 256, 20000 - 256, 20000 - 128},
+	} {
+		f := Files{c.max, c.kept}
+		if f.Low(c.low-1) || !f.Low(c.low) || f.Scarce(c.scarce-1) || !f.Scarce(c.scarce) {
+			t.Errorf("%+v: not low from %d and scarce from %d on", f, c.low, c.scarce)
+		}
+	}
+	if f := OpenFiles(); f.Max < 16 || f.Kept != min(f.Max/4, mostFilesKept) || f.Low(0) {
+		t.Errorf("here: %+v", f)
+	}
+	const want = "256 descriptors, raise it by ulimit -n 1024, or LimitNOFILE=1024 in a service"
+	if got := (Files{256, 64}).String(); got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}

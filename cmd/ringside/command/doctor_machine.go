@@ -31,8 +31,8 @@ const (
 	// littleLocked is what registering buffers with a GPU driver takes at least.
 	littleLocked = 64 * mib
 
-	// littleFiles allows a descriptor for every segment and connection of a moderate
-	// cluster.
+	// littleFiles allows for the clients of a moderate cluster, each of which costs a
+	// descriptor of the dispatcher and one of its worker.
 	littleFiles = 1024
 )
 

@@ -35,7 +35,10 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 
     head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts
     ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
-    ringside worker --join 10.0.0.1:7000 --secret-file secret        on another`,
+    ringside worker --join 10.0.0.1:7000 --secret-file secret        on another
+
+Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are refused; a quarter of
+them, at most 256, is kept for workers and for commands such as top. To have more: ulimit -n before up.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)

@@ -4,7 +4,8 @@
 // run without an attacker; no session ends but the attacker's. docs/security.md lists the
 // promises.
 //
-//	honest_test.go  the honest client, and how long it was kept waiting
-//	main_test.go    clusters and attackers as child processes
-//	stop_test.go    programs that would run for hours
+//	honest_test.go       the honest client, and how long it was kept waiting
+//	main_test.go         clusters and attackers as child processes
+//	stop_test.go         programs that would run for hours
+//	descriptors_test.go  more descriptors and clients than a process may have
 package breaker

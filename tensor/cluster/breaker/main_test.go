@@ -44,6 +44,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"dispatcher": childDispatcher,
 	"worker":     childWorker,
 	"endless":    childEndless,
+	"flood":      childFlood,
 }
 
 func childDispatcher(ctx context.Context, args []string) error { // --listen ADDR
@@ -91,14 +92,19 @@ func start(t *testing.T, o cluster.Options) *cluster.Cluster {
 // dial opens a session of so many workers, which ends with the test.
 func dial(t *testing.T, c *cluster.Cluster, workers int) *client.Engine {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	e, err := client.Dial(ctx, c.Addr(), &client.Options{Config: &config.Config{NumWorkers: workers}})
+	e, err := tryDial(t, c, workers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
 	return e
+}
+
+// tryDial opens a session of so many workers.
+func tryDial(t *testing.T, c *cluster.Cluster, workers int) (*client.Engine, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return client.Dial(ctx, c.Addr(), &client.Options{Config: &config.Config{NumWorkers: workers}})
 }
 
 // attack starts an attacker and waits for its first line.
