@@ -8,4 +8,5 @@
 //	main_test.go         clusters and attackers as child processes
 //	stop_test.go         programs that would run for hours
 //	descriptors_test.go  more descriptors and clients than a process may have
+//	crowd_test.go        very many clients at once
 package breaker

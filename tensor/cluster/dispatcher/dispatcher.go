@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
@@ -26,6 +27,7 @@ type Dispatcher struct {
 	last      uint64            // number of the newest session
 	gone      bool              // a peer is gone that is still in peers
 	first     int               // index of the peer that is served first
+	acceptAt  time.Time         // when further peers are accepted, once it was crowded
 	watchers  map[uint64]*peer  // controls that sent a Watch, by its number
 	asks      uint64            // number of the last of these
 	stats     counters

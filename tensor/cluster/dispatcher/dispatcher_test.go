@@ -265,7 +265,7 @@ func TestRefused(t *testing.T) {
 		w.closed(s, wire.CodeProtocol)
 	})
 	t.Run("too many without a session", func(t *testing.T) {
-		f := start(t, dispatcher.Options{MaxIdle: 3})
+		f := start(t, dispatcher.Options{MaxIdle: 3, IdleWait: 1})
 		w := f.dial(ipc.RoleWorker, "w")
 		busy := f.dial(ipc.RoleClient, "busy")
 		s := f.open(busy, w, "busy")
@@ -292,6 +292,23 @@ func TestRefused(t *testing.T) {
 		busy.send(wire.KindRun, message(0, 9, 9))
 		if body, _ := w.recv(wire.KindRun); sessionOf(t, body) != s {
 			t.Error("another session runs")
+		}
+	})
+	t.Run("too many at once", func(t *testing.T) {
+		const most = 3
+		f := start(t, dispatcher.Options{MaxIdle: most, IdleWait: time.Hour})
+		w := f.dial(ipc.RoleWorker, "w")
+		var all []*peer
+		for range most + 2 {
+			all = append(all, f.dial(ipc.RoleClient, "c"))
+		}
+		for f.d.Stats().Clients < most && f.ctx.Err() == nil {
+		}
+		for i, p := range all { // each that has a session makes room for another
+			if n := f.d.Stats(); n.Clients > most+i || n.Refused > 0 {
+				t.Errorf("%d sessions: %+v, expected at most %d clients without one", i, n, most)
+			}
+			f.open(p, w, "c")
 		}
 	})
 	t.Run("too many that ask", func(t *testing.T) {
@@ -403,7 +420,7 @@ func TestStatus(t *testing.T) {
 
 // TestOptions: what makes no sense is said.
 func TestOptions(t *testing.T) {
-	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {RingBytes: 1 << 16}} {
+	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {IdleWait: -1}, {RingBytes: 1 << 16}} {
 		if _, err := dispatcher.New(&o); !errors.Is(err, dispatcher.ErrOption) {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -46,6 +47,28 @@ func idle(peers []*peer, role ipc.Role) (n int, oldest *peer) {
 		}
 	}
 	return n, oldest
+}
+
+// crowded reports whether so many clients are about to open their sessions that no
+// further peer is accepted now. Peers wait in the listener's queue meanwhile, for
+// Options.IdleWait at most.
+func crowded(d *Dispatcher, now time.Time) bool {
+	if len(d.peers) < d.o.MaxIdle {
+		return false
+	}
+	n, oldest := idle(d.peers, ipc.RoleClient)
+	if n < d.o.MaxIdle {
+		return false
+	}
+	until := oldest.came.Add(d.o.IdleWait)
+	if !now.Before(until) {
+		return false
+	}
+	if d.acceptAt != until {
+		d.acceptAt = until
+		time.AfterFunc(until.Sub(now), d.o.Waiter.Wake)
+	}
+	return true
 }
 
 // displace ends the oldest of n clients without an open session, to make room for a new

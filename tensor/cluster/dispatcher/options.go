@@ -35,6 +35,10 @@ const (
 	// defaultMaxIdle is more than open a session at one time, and bounds their queues to
 	// 1 GiB.
 	defaultMaxIdle = 512
+
+	// defaultIdleWait is more than a client needs to open its session after it is
+	// accepted, on a machine that very many clients keep busy.
+	defaultIdleWait = 5 * time.Second
 )
 
 // Options configures a dispatcher. The zero value and nil are the documented defaults.
@@ -63,10 +67,15 @@ type Options struct {
 	MaxSessions int
 
 	// MaxIdle is the most clients without an open session, and the most controls. A
-	// further client displaces the oldest without a session, because clients open theirs
-	// at once. It also bounds the clients of failed sessions, for which the workers keep
-	// leased results. A further control is refused. Default 512.
+	// further client waits until another opens its session, or until the oldest without
+	// one has been connected for IdleWait: then it displaces that. It also bounds the
+	// clients of failed sessions, for which the workers keep leased results. A further
+	// control is refused. Default 512.
 	MaxIdle int
+
+	// IdleWait is how long a client may be without an open session while others wait to
+	// be accepted. Default 5 s.
+	IdleWait time.Duration
 
 	// RingBytes and AllowGID are those of ipc.Options, for ListenOptions.
 	RingBytes int
@@ -88,8 +97,10 @@ func (o *Options) withDefaults() (Options, error) {
 	c.MaxQueued = cmp.Or(c.MaxQueued, defaultMaxQueued)
 	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
 	c.MaxIdle = cmp.Or(c.MaxIdle, defaultMaxIdle)
-	if c.AnswerWait < 0 || c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
-		return c, fmt.Errorf("%w: AnswerWait %v, MaxQueued %d, MaxSessions %d, MaxIdle %d: negative", ErrOption, c.AnswerWait, c.MaxQueued, c.MaxSessions, c.MaxIdle)
+	c.IdleWait = cmp.Or(c.IdleWait, defaultIdleWait)
+	if c.IdleWait < 0 || c.AnswerWait < 0 || c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
+		return c, fmt.Errorf("%w: AnswerWait %v, MaxQueued %d, MaxSessions %d, MaxIdle %d, IdleWait %v: negative", ErrOption,
+			c.AnswerWait, c.MaxQueued, c.MaxSessions, c.MaxIdle, c.IdleWait)
 	}
 	if c.RingBytes != 0 && c.RingBytes < ipc.DefaultRingBytes {
 		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -14,6 +15,7 @@ type peer struct {
 	conn ipc.Conn
 	who  ipc.Peer
 	role ipc.Role
+	came time.Time // when it was accepted
 	gone bool
 	// silent: a worker that has not answered in time, and was not heard since
 	silent bool

@@ -126,13 +126,13 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 // accept accepts new peers.
 func (d *Dispatcher) accept() (worked bool) {
 	for _, l := range *d.listeners.Load() {
-		for {
+		for !crowded(d, time.Now()) {
 			c, ok := l.TryAccept()
 			if !ok {
 				break
 			}
 			worked = true
-			d.join(&peer{conn: c, role: c.Peer().Role, who: c.Peer()})
+			d.join(&peer{conn: c, role: c.Peer().Role, who: c.Peer(), came: time.Now()})
 		}
 	}
 	return worked
