@@ -85,6 +85,6 @@
 //     descriptors have come.
 //   - Descriptors come ahead of their messages, and are counted for each conn: those for
 //     more than ipc.MaxFilesAhead messages end it. When half of the kept ones are in use
-//     as well, the client's conn that has the most ends, if it has more than 4.
+//     as well, the client's conn that has the most ends, if it has more than 8.
 //   - Offer makes no offer while descriptors are few: the two ends go on as they are.
 package local

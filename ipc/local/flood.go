@@ -11,8 +11,8 @@ import (
 )
 
 // fairFiles is how many descriptors of a client wait for their messages in ordinary use:
-// more than the segments that it announces at a time.
-const fairFiles = 4
+// more than the segments of all uploads that it sends ahead.
+const fairFiles = 8
 
 // flooding has the conns of this process with descriptors that wait for their messages,
 // and how many. Descriptors are the process's, so the conns of all listeners count.
@@ -62,6 +62,8 @@ func crowded(sock *net.UnixConn) error {
 		err := ipc.Crowded(sock)
 		if err == nil || !relieve() {
 			return err
+		}
+		for relieve() {
 		}
 		<-time.After(shortPause) // until the descriptors are closed
 	}

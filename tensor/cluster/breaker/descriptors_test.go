@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/net/route"
@@ -99,7 +100,12 @@ func childFlood(ctx context.Context, args []string) error { // ADDR DATAGRAMS FI
 // TestDescriptors has clients send the dispatcher descriptors without messages, as many
 // as it may have open. Sessions go on, and new ones open.
 func TestDescriptors(t *testing.T) {
-	for _, flood := range [][2]int{{20, 1}, {2, ipc.MaxFiles}, {1000, ipc.MaxFiles}} {
+	// datagrams, and descriptors in each
+	floods := [][2]int{{20, 1}, {2, ipc.MaxFiles}, {1000, ipc.MaxFiles}}
+	if testsize.Raced {
+		floods = floods[:1]
+	}
+	for _, flood := range floods {
 		t.Run(fmt.Sprint(flood), func(t *testing.T) {
 			c := start(t, cluster.Options{Workers: 2})
 			limitFiles(t, c, 256)
@@ -107,7 +113,7 @@ func TestDescriptors(t *testing.T) {
 			attack(t, "flood", c.Addr(), fmt.Sprint(flood[0]), fmt.Sprint(flood[1]))
 			rounds := 30
 			if testing.Short() {
-				rounds = 5
+				rounds = 3
 			}
 			for range rounds {
 				one.round()
