@@ -3,8 +3,10 @@ package dispatcher_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +265,23 @@ func TestRefused(t *testing.T) {
 		p.send(wire.KindRun, []byte{1, 2, 3})
 		p.fail(wire.CodeProtocol, "3 bytes")
 		w.closed(s, wire.CodeProtocol)
+	})
+	t.Run("descriptors", func(t *testing.T) {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		for kind, most := range map[uint32]int{wire.KindRun: 0, wire.KindSegment: 1, wire.KindSave: 1} {
+			f := start(t, dispatcher.Options{})
+			w, p := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+			s := f.open(p, w, "c")
+			p.send(kind, message(0, 40, 1), slices.Repeat([]*os.File{null}, most)...)
+			w.recv(kind)
+			p.send(kind, message(0, 40, 1), slices.Repeat([]*os.File{null}, most+1)...)
+			p.fail(wire.CodeProtocol, fmt.Sprintf("with %d descriptors, expected at most %d", most+1, most))
+			w.closed(s, wire.CodeProtocol)
+		}
 	})
 	t.Run("too many without a session", func(t *testing.T) {
 		f := start(t, dispatcher.Options{MaxIdle: 3, IdleWait: 1})

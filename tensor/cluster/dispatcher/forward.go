@@ -45,6 +45,10 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return true
 	}
+	if most := mostFiles(s, m.Kind); len(m.Files) > most {
+		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s with %d descriptors, expected at most %d", wire.KindName(m.Kind), len(m.Files), most))
+		return true
+	}
 	switch {
 	case s.turn != nil && s.turn.Own():
 		d.failSession(s, wire.CodeProtocol, wire.KindName(m.Kind)+" from a client that has a connection of its own with the first worker")
@@ -73,6 +77,18 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.count(m)
 	}
 	return true
+}
+
+// mostFiles returns how many descriptors a client's message may have. Workers keep
+// messages that wait, so one with more would use up theirs.
+func mostFiles(s *session, kind uint32) int {
+	switch kind {
+	case wire.KindSegment:
+		return 1
+	case wire.KindSave:
+		return len(s.workers)
+	}
+	return 0
 }
 
 // trySend sends a client's message to all workers of its session, or to none: ErrFull if

@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// maxBacklog and maxBacklogBytes bound the messages of one session that wait here
-	// before the dispatcher is told to hold it back. Those that the dispatcher had sent
-	// already come on top: at most its queue to the worker. They are more than a client
-	// that waits for answers sends ahead.
+	// maxBacklog, maxBacklogBytes and maxBacklogFiles bound the messages of one session
+	// that wait here, and their descriptors, before the dispatcher is told to hold it
+	// back. Those that the dispatcher had sent already come on top: at most its queue to
+	// the worker. They are more than a client that waits for answers sends ahead.
 	maxBacklog      = 64
 	maxBacklogBytes = 256 << 10
+	maxBacklogFiles = 8
 )
 
 // backlog is the messages of one session that the dispatcher forwarded and that wait to
@@ -21,6 +22,7 @@ const (
 type backlog struct {
 	waiting []waiting     // oldest first
 	bytes   int           // of these
+	files   int           // of these
 	stopped bool          // the dispatcher was told to hold the session back
 	used    time.Duration // of the worker's time, see scheduler
 }
@@ -35,6 +37,7 @@ type waiting struct {
 func (b *backlog) push(q waiting) {
 	b.waiting = append(b.waiting, q)
 	b.bytes += len(q.Body)
+	b.files += len(q.Files)
 }
 
 // putBack puts a message that is not done before the others. Its files were taken or
@@ -50,6 +53,7 @@ func (b *backlog) pop() waiting {
 	q := b.waiting[0]
 	b.waiting[0] = waiting{}
 	b.waiting = b.waiting[1:]
+	b.files -= len(q.Files)
 	if b.bytes -= len(q.Body); len(b.waiting) == 0 {
 		b.waiting = nil
 	}
@@ -57,11 +61,13 @@ func (b *backlog) pop() waiting {
 }
 
 // long reports whether the dispatcher is to hold the session back.
-func (b *backlog) long() bool { return len(b.waiting) >= maxBacklog || b.bytes >= maxBacklogBytes }
+func (b *backlog) long() bool {
+	return len(b.waiting) >= maxBacklog || b.bytes >= maxBacklogBytes || b.files >= maxBacklogFiles
+}
 
 // short reports whether a session that was held back goes on.
 func (b *backlog) short() bool {
-	return len(b.waiting) <= maxBacklog/2 && b.bytes <= maxBacklogBytes/2
+	return len(b.waiting) <= maxBacklog/2 && b.bytes <= maxBacklogBytes/2 && b.files <= maxBacklogFiles/2
 }
 
 // clear drops all messages.
@@ -69,5 +75,5 @@ func (b *backlog) clear() {
 	for _, q := range b.waiting {
 		ipc.CloseFiles(q.Files)
 	}
-	b.waiting, b.bytes = nil, 0
+	b.waiting, b.bytes, b.files = nil, 0, 0
 }

@@ -133,6 +133,28 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestBacklogOfFiles checks that a session whose messages wait with descriptors is held
+// back, long before the worker has none left.
+func TestBacklogOfFiles(t *testing.T) {
+	f := startGated(t)
+	f.open(0, 0)
+	f.body(0, f.p)
+	f.batchOf(0, 0)
+	f.next()
+	for range 8 {
+		f.segment(0, 4096)
+	}
+	for _, want := range []wire.Flow{{Stop: true}, {}} {
+		var got wire.Flow
+		if err := wire.Parse(f.recv(wire.KindFlow), &got); err != nil || got != want {
+			t.Fatalf("%+v, %v; expected %+v", got, err, want)
+		}
+		if want.Stop {
+			f.d.goOn <- struct{}{} // the program ends, and the segments are mapped
+		}
+	}
+}
+
 // TestTurnsOfAnOnlySession checks that a session that another client opens behind a queue
 // of long batches has its turn after the batch under way.
 func TestTurnsOfAnOnlySession(t *testing.T) {
