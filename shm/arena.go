@@ -228,6 +228,7 @@ func (a *Arena) use(pages int) {
 // issue fills in the Block of a slot.
 func (a *Arena) issue(s *span, slot uint32, off, n, size int) *Block {
 	s.live++
+	s.seg.used = true
 	a.allocs++
 	b := s.blocks[slot]
 	if a.opt.Checked {
@@ -294,6 +295,7 @@ func (a *Arena) reclaim(b *Block) {
 	s := b.span
 	seg := s.seg
 	s.live--
+	seg.used = true
 	a.frees++
 	if s.state == spanLarge {
 		a.inUse -= int64(s.pages) * pageSize

@@ -120,12 +120,29 @@ func (a *Arena) Segments() []*Segment {
 // keeps unless the option TrimAll is set, and returns their bytes. Peers that have them
 // mapped keep them until they are told.
 func (a *Arena) Trim() int64 {
-	a.mu.Lock()
 	from := 1
 	if a.opt.TrimAll {
 		from = 0
 	}
-	gone := a.collect(from)
+	return a.trim(func(s *arenaSegment) bool { return s.order >= from })
+}
+
+// TrimUnused is Trim for the segments, also the first, that had no block in use since the
+// call before it. It leaves those alone for which keep returns true, such as segments
+// that peers have mapped. keep must not call the arena.
+func (a *Arena) TrimUnused(keep func(id uint64) bool) int64 {
+	return a.trim(func(s *arenaSegment) bool {
+		used := s.used
+		s.used = false
+		return !used && !keep(s.id)
+	})
+}
+
+// trim gives up the segments without a block in use that which chooses. It is asked for
+// those alone.
+func (a *Arena) trim(which func(*arenaSegment) bool) int64 {
+	a.mu.Lock()
+	gone := a.collect(which)
 	a.mu.Unlock()
 	var n int64
 	for _, s := range gone {
@@ -150,7 +167,7 @@ func (a *Arena) Close() error {
 		a.ReleaseOwner(o)
 	}
 	a.mu.Lock()
-	gone := a.collect(0)
+	gone := a.collect(func(*arenaSegment) bool { return true })
 	a.mu.Unlock()
 	var err error
 	for _, s := range gone {
@@ -159,9 +176,9 @@ func (a *Arena) Close() error {
 	return err
 }
 
-// collect gives up slabs without a block in use, and takes the segments from the
-// given order on that have none out of the books. Called with mu.
-func (a *Arena) collect(from int) []*arenaSegment {
+// collect gives up slabs without a block in use, and takes those segments that have none
+// out of the books that which chooses. Called with mu.
+func (a *Arena) collect(which func(*arenaSegment) bool) []*arenaSegment {
 	for i := range a.classes {
 		for s := a.classes[i].partial; s != nil; {
 			next := s.next
@@ -174,7 +191,7 @@ func (a *Arena) collect(from int) []*arenaSegment {
 	}
 	var gone []*arenaSegment
 	for _, s := range a.segments {
-		if s.live == 0 && s.order >= from {
+		if s.live == 0 && which(s) {
 			gone = append(gone, s)
 			a.forget(s)
 		}

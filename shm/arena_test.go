@@ -237,6 +237,46 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestTrimUnused wants a segment back when no block was in use between two calls, and
+// none that has one, had one meanwhile, or is to be kept.
+func TestTrimUnused(t *testing.T) {
+	var gone []uint64
+	a := newArena(t, &ArenaOptions{First: 1 << 20, OnTrim: func(id uint64) { gone = append(gone, id) }})
+	none := func(uint64) bool { return false }
+	first, second := alloc(t, a, 1<<20), alloc(t, a, 1<<20)
+	small := alloc(t, a, 100)
+	for range 2 {
+		if n := a.TrimUnused(none); n != 0 {
+			t.Fatalf("%d bytes of blocks in use are gone", n)
+		}
+	}
+	first.Release()
+	if n := a.TrimUnused(none); n != 0 {
+		t.Errorf("%d bytes are gone that were in use since the last call", n)
+	}
+	keep := first.Handle().Segment
+	if n := a.TrimUnused(func(id uint64) bool { return id == keep }); n != 0 {
+		t.Errorf("%d bytes are gone that were to be kept", n)
+	}
+	if n := a.TrimUnused(none); n != 1<<20 || !slices.Equal(gone, []uint64{keep}) {
+		t.Errorf("%d bytes of segments %x, expected those of %x", n, gone, keep)
+	}
+	second.Release()
+	a.TrimUnused(none)
+	if n := a.TrimUnused(none); n != 0 || !a.Has(small.Handle().Segment) {
+		t.Errorf("%d bytes are gone, with a small block in use", n)
+	}
+	small.Release()
+	alloc(t, a, 100).Release() // a slot of the same slab
+	if n := a.TrimUnused(none); n != 0 {
+		t.Errorf("%d bytes are gone that a small block used since the last call", n)
+	}
+	if n := a.TrimUnused(none); n != 2<<20 || a.Stats().Bytes != 0 {
+		t.Errorf("%d bytes are gone and %d left, expected all", n, a.Stats().Bytes)
+	}
+	alloc(t, a, 1<<20).Release()
+}
+
 func TestArenaOnAFullTmpfs(t *testing.T) {
 	dir := smallTmpfs(t, "1m")
 	a := newArena(t, &ArenaOptions{Segment: Options{Dir: dir, Backing: Tmpfs}})

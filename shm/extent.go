@@ -33,8 +33,9 @@ const (
 // arenaSegment is a segment and which span has which page.
 type arenaSegment struct {
 	*Segment
-	order int // of creation
-	live  int // spans that are not free
+	order int  // of creation
+	live  int  // spans that are not free
+	used  bool // a block was in use since TrimUnused looked last
 
 	// owner has for each page its span. It is right for the first and last page of
 	// every span, which is what coalescing needs, and for all pages of a slab;

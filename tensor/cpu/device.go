@@ -72,6 +72,8 @@ type Device struct {
 
 	mu   sync.Mutex // held while a program runs; guards the fields below
 	temp *shm.Block // temporaries of the program that runs
+	need int        // the most of temp that a program needed since Trim
+	ran  bool       // a program ran since Trim
 	outs []*shm.Block
 	sums []uint64 // see run
 
@@ -164,6 +166,22 @@ func (d *Device) Close() error {
 		d.pool = nil
 	}
 	return d.arena.Close()
+}
+
+// Trim implements device.Device.
+func (d *Device) Trim(keep func(segment uint64) bool) {
+	d.mu.Lock()
+	if d.temp != nil && d.temp.Len() > d.need {
+		d.release()
+	}
+	if !d.ran {
+		for _, l := range d.lanes {
+			l.working = working{}
+		}
+	}
+	d.need, d.ran = 0, false
+	d.mu.Unlock()
+	d.arena.TrimUnused(keep)
 }
 
 // release gives the temporaries back.

@@ -39,8 +39,8 @@ type lowered struct {
 
 // run is one thread's state of the running program: the operands, the part of a shared
 // step that the thread does, and scratch memory. The memory grows to what the largest
-// program needs and is kept, so that a program which ran before allocates only its
-// results.
+// program needs and is kept until Trim, so that a program which ran before allocates only
+// its results.
 type run struct {
 	table       *kernel.Table[float32]
 	part, parts int
@@ -49,8 +49,18 @@ type run struct {
 	scalars     []float64
 
 	// The operands of a loop are here because arguments of a function value escape.
-	in    [4]pointer
-	own   [5]float64   // scalars of the loop
+	in  [4]pointer
+	own [5]float64 // scalars of the loop
+	working
+
+	sums []uint64 // what parts of a step leave to its end; the same slice for all threads
+
+	foldAt  int // the result that a tile program folds into, -1 for none yet
+	foldAcc float64
+}
+
+// working is memory that holds nothing from one step to the next.
+type working struct {
 	pack  []float32    // for the matrix product
 	wide  [2][]float32 // its operands of 16 bits, widened
 	grad  []float32    // rows of a gradient
@@ -58,11 +68,6 @@ type run struct {
 	cols  []uint64     // convolution windows
 	words []uint64     // of tile programs
 	ptrs  []pointer    // operands of tile programs
-
-	sums []uint64 // what parts of a step leave to its end; the same slice for all threads
-
-	foldAt  int // the result that a tile program folds into, -1 for none yet
-	foldAcc float64
 
 	chain        []kernel.ChainOp
 	chainScalars []float32
@@ -160,6 +165,7 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 // input where the plan allows it and no other reference to the block exists.
 func (d *Device) bind(s *space, c *compiled, scalars []float64, stop *atomic.Bool) (err error) {
 	plan, r := c.plan, d.lanes[0]
+	d.need, d.ran = max(d.need, plan.Temp), true
 	if d.temp == nil && plan.Temp > 0 || d.temp != nil && d.temp.Len() < plan.Temp {
 		d.release()
 		if d.temp, err = d.alloc(plan.Temp); err != nil {

@@ -212,6 +212,9 @@ func (d *Device) hostBlock(n int) (*shm.Block, error) {
 	return device.Alloc(d.host.Arena(), n, d.made.Add(1))
 }
 
+// Trim implements device.Device. It is about host memory alone.
+func (d *Device) Trim(keep func(segment uint64) bool) { d.host.Trim(keep) }
+
 // Close implements device.Device.
 func (d *Device) Close() error {
 	for _, s := range d.host.Arena().Segments() {

@@ -31,6 +31,12 @@ type Device interface {
 	// Stats returns the device's counters.
 	Stats() Stats
 
+	// Trim gives the machine back what nothing has used since the call before it:
+	// temporaries, scratch memory, and segments of Arena without a block in use, except
+	// those for which keep returns true. It waits for a program that runs. keep must not
+	// call the device.
+	Trim(keep func(segment uint64) bool)
+
 	// Close gives all memory back. The device's spaces are closed before. Blocks of Arena
 	// that are still referenced stay mapped until their last Release.
 	Close() error

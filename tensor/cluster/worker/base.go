@@ -27,6 +27,7 @@ type base struct {
 	programs programs
 	uploads  uploads
 	results  results
+	shown    map[uint64]struct{} // segments that the session's other workers have mapped
 	history  wire.History
 	replies  replier // where the message being handled is answered
 	saving   *saving // the Save under way; nil for none
@@ -68,9 +69,9 @@ type runner interface {
 func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) *base {
 	arena := e.dev.Arena()
 	b := &base{env: e, stops: stops{flag: new(atomic.Bool), leave: func() {}}, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), replies: &e.out,
-		programs: programs{byHash: map[tensor.Hash]*program{}},
-		uploads:  uploads{memory: memory, arena: arena},
-		results:  results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
+		programs: programs{byHash: map[tensor.Hash]*program{}}, shown: map[uint64]struct{}{},
+		uploads: uploads{memory: memory, arena: arena},
+		results: results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
 	b.space = &attended{e.dev.Open(), b}
 	if quota > 0 {
 		b.space = &limited{Space: b.space, quota: int(min(quota, math.MaxInt)), sizes: map[uint64]int{}}

@@ -325,6 +325,7 @@ func (c *carrier) show(g *collective.Group, b *shm.Block) {
 		return
 	}
 	if seg, err := c.dev.Arena().Segment(b.Handle().Segment); err == nil && seg.Backing() == shm.Memfd {
+		c.shown[seg.ID()] = struct{}{}
 		_ = g.Show(seg) // a worker that cannot be reached fails the next call
 	}
 }

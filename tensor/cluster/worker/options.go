@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
@@ -34,6 +35,10 @@ type Options struct {
 	Quota     uint64
 	MaxMapped int64
 
+	// KeepUnused is about how long memory is kept that no session uses: temporaries, and
+	// segments without a value. Default 10 s.
+	KeepUnused time.Duration
+
 	// Bind binds the worker's goroutine to one core, by its rank, while it has a session
 	// whose workers are on this host and as many as there are cores. It is for a worker
 	// that has a process of its own.
@@ -54,8 +59,9 @@ type Options struct {
 func (o *Options) withDefaults() (Options, error) {
 	out := *cmp.Or(o, &Options{})
 	out.Name = cmp.Or(out.Name, fmt.Sprintf("worker-%d", os.Getpid()))
-	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 {
-		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped)
+	out.KeepUnused = cmp.Or(out.KeepUnused, 10*time.Second)
+	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 || out.KeepUnused < 0 {
+		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d and KeepUnused %v, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped, out.KeepUnused)
 	}
 	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	if out.Device == nil {

@@ -95,6 +95,9 @@ func (w *Worker) step(ctx context.Context) error {
 			}
 		}
 	}
+	if w.trimmer.due.Load() {
+		w.trimUnused()
+	}
 	return w.next(ctx)
 }
 
@@ -122,7 +125,7 @@ func (w *Worker) poll() (found bool) {
 		}
 		w.broken = w.broken || in.err != nil
 	}
-	return found || w.held || w.turns.asking
+	return found || w.held || w.turns.asking || w.trimmer.due.Load()
 }
 
 // take handles the dispatcher's message, or sorts it and those after it.

@@ -29,10 +29,11 @@ const tellEvery = 64
 type Worker struct {
 	env
 	scheduler
-	o     Options
-	polls func() bool // poll, which Wait calls
-	steps uint64      // done so far
-	told  wire.Device // as the dispatcher was told last
+	trimmer trimmer
+	o       Options
+	polls   func() bool // poll, which Wait calls
+	steps   uint64      // done so far
+	told    wire.Device // as the dispatcher was told last
 }
 
 // New makes a worker; Serve runs it.
@@ -90,6 +91,8 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	w.log.Info("worker connected", "worker", w.name, "device", w.dev.Info().Name, "dispatcher", addr)
 	w.listener.begin(func(b *base) { w.listenFor(ctx, b) })
 	defer w.listener.end()
+	w.trimmer.begin(w.o.KeepUnused/trimLooks, w.waiter.Wake)
+	defer w.trimmer.end()
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

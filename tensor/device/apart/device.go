@@ -135,6 +135,12 @@ func (d *Device) Stats() device.Stats {
 	return s
 }
 
+// Trim implements device.Device.
+func (d *Device) Trim(keep func(segment uint64) bool) {
+	d.cpu.Trim(func(uint64) bool { return false })
+	d.host.TrimUnused(keep)
+}
+
 // Close implements device.Device.
 func (d *Device) Close() error {
 	if err := d.cpu.Close(); err != nil {

@@ -228,6 +228,39 @@ func twoSpaces(f *fixture) {
 	both.Wait()
 }
 
+// trimmed checks that Trim takes no value's bytes and nothing that a program needs, and
+// that it gives back all segments that are unused, except those to be kept.
+func trimmed(f *fixture) {
+	add := f.addOne(1<<16, false)
+	kept := uint64(0)
+	trim := func() { f.dev.Trim(func(segment uint64) bool { return segment == kept }) }
+	f.put(1, repeat(1, 1<<16)...)
+	for i := range uint64(3) {
+		base := 10 * (i + 1)
+		f.must(f.space.Run(add.Program, base, []uint64{1}, add.scalars, nil))
+		for range i + 1 {
+			trim()
+		}
+		f.floats("a result after Trim", add.results(base)[0], repeat(2, 1<<16)...)
+		f.floats("an input after Trim", 1, repeat(1, 1<<16)...)
+	}
+	b := f.block([]byte{1})
+	kept = b.Handle().Segment
+	b.Release()
+	f.space.Close()
+	f.space = f.dev.Open()
+	for range 4 {
+		trim()
+	}
+	if a := f.dev.Arena(); !a.Has(kept) || a.Stats().Segments != 1 {
+		f.Errorf("%d segments are left, expected the one to be kept", a.Stats().Segments)
+	}
+	kept = 0
+	if trim(); f.dev.Arena().Stats().Bytes != 0 {
+		f.Errorf("%d bytes are left", f.dev.Arena().Stats().Bytes)
+	}
+}
+
 // repeat returns n times x.
 func repeat(x float32, n int) []float32 {
 	out := make([]float32, n)
