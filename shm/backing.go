@@ -47,6 +47,9 @@ const defaultDir = "/dev/shm"
 // newBacking returns a file of size bytes, all of them allocated.
 func newBacking(size int64, o *Options) (*os.File, Backing, error) {
 	dir, kind := o.Dir, o.Backing
+	if o.Sparse && kind != Memfd {
+		return nil, kind, fmt.Errorf("shm: Sparse with a segment of %v, expected %v", kind, Memfd)
+	}
 	// Neither file system refuses more than there is: the kernel would kill a process
 	// instead. So ask first.
 	if err := checkMemory(size); err != nil {
@@ -57,14 +60,14 @@ func newBacking(size int64, o *Options) (*os.File, Backing, error) {
 		f, err := newTmpfs(size, dir)
 		return f, Tmpfs, err
 	case Memfd:
-		f, err := newMemfd(size, o.PeersRead)
+		f, err := newMemfd(size, o)
 		return f, Memfd, err
 	case Auto:
 		f, err := newTmpfs(size, dir)
 		if err == nil {
 			return f, Tmpfs, nil
 		}
-		f, err2 := newMemfd(size, o.PeersRead)
+		f, err2 := newMemfd(size, o)
 		if err2 != nil {
 			return nil, Memfd, fmt.Errorf("%w; then %w", err, err2)
 		}
@@ -97,19 +100,24 @@ func newTmpfs(size int64, dir string) (*os.File, error) {
 }
 
 // newMemfd makes a file that is in no file system, and seals its size. Further seals can
-// be added if open says so.
-func newMemfd(size int64, open bool) (*os.File, error) {
+// be added to one of PeersRead.
+func newMemfd(size int64, o *Options) (*os.File, error) {
 	fd, err := unix.MemfdCreate("ringside", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	f := os.NewFile(uintptr(fd), "memfd:ringside")
-	if err := allocate(f, size); err != nil {
+	if o.Sparse {
+		err = os.NewSyscallError("ftruncate", unix.Ftruncate(int(f.Fd()), size))
+	} else {
+		err = allocate(f, size)
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
-	if !open {
+	if !o.PeersRead {
 		seals |= unix.F_SEAL_SEAL
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {

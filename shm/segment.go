@@ -29,6 +29,11 @@ type Options struct {
 	// at its first touch, which costs ten times that.
 	Prefault bool
 
+	// Sparse leaves out the memory of a new Memfd: each page comes with its first touch,
+	// and where there is no memory then, the kernel ends a process. FromFile with it
+	// accepts a file with holes, if it is Sealed.
+	Sparse bool
+
 	// Huge advises huge pages. Whether there are any is up to the system's
 	// settings; without them nothing changes.
 	Huge bool
@@ -132,7 +137,7 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	}
 	// A hole would be filled by our first touch, from memory that may not be
 	// there. st_blocks counts units of 512 bytes whatever the file system.
-	if st.Blocks*512 < size {
+	if st.Blocks*512 < size && !(opt.Sparse && opt.Sealed) {
 		return nil, fmt.Errorf("%w: %d bytes allocated, expected %d", ErrBadFile, st.Blocks*512, size)
 	}
 	if opt.Sealed {

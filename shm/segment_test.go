@@ -57,6 +57,47 @@ func openFiles(t testing.TB) int {
 	return len(list)
 }
 
+// TestSparse wants a file without memory, which a peer takes if it says so and the file is
+// sealed.
+func TestSparse(t *testing.T) {
+	const size = 1 << 20
+	s, err := Create(size, &Options{Backing: Memfd, Sparse: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	blocks := func() int64 {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(s.File().Fd()), &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Blocks * 512
+	}
+	if n := blocks(); n != 0 || s.Size() != size {
+		t.Errorf("a new file of %d bytes has %d in memory", s.Size(), n)
+	}
+	for _, o := range []*Options{nil, {Sealed: true}, {Sparse: true}} {
+		f := dupFile(t, s.File())
+		if _, err := FromFile(1, f, size, o); !errors.Is(err, ErrBadFile) {
+			t.Errorf("options %+v: %v, expected ErrBadFile", o, err)
+		}
+		f.Close()
+	}
+	peer, err := FromFile(1, dupFile(t, s.File()), size, &Options{Sealed: true, Sparse: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	peer.Bytes()[size/2] = 1
+	if n := blocks(); s.Bytes()[size/2] != 1 || n <= 0 || n >= size {
+		t.Errorf("after a store %d bytes are in memory", n)
+	}
+	if _, err := Create(size, &Options{Backing: Tmpfs, Sparse: true}); err == nil {
+		t.Error("a sparse segment of a tmpfs was made")
+	}
+}
+
 // dupFile is the descriptor as a peer would get it.
 func dupFile(t testing.TB, f *os.File) *os.File {
 	t.Helper()
