@@ -197,6 +197,11 @@ func (p *Producer) CanReserve(n int) bool {
 	return p.room(end) || p.look() != nil || p.room(end)
 }
 
+// Empty reports whether the consumer has released everything and nothing is staged or
+// reserved. Until the next Reserve the whole data may then be set to zeros: to the
+// consumer that is the same.
+func (p *Producer) Empty() bool { return !p.open && p.look() == nil && p.head == p.tail }
+
 // Free returns the length of the longest body that Reserve would take now, or
 // -1 when it would take none.
 func (p *Producer) Free() int {

@@ -65,6 +65,9 @@ type conn struct {
 	// where in out the messages with files end that the peer may not have released
 	filesAhead []uint64
 	roomReady  func() bool
+	pages      []byte // those of out's data that hold nothing else
+	looked     uint64 // end of out at the last Trim
+	trimmed    uint64 // end of out when Trim last gave pages back
 	sent       counters
 
 	in          *ring.Consumer
@@ -88,7 +91,7 @@ type counters struct{ messages, bytes, files, full ring.Counter }
 func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells bells, w waiters, warnings *ipc.Warnings, st *steps) (*conn, error) {
 	c := &conn{
 		state: ipc.State{Peer: peer}, sock: sock, seg: seg, bells: bells, warnings: warnings, steps: st,
-		data: w.data, room: w.room, own: w.own, reserved: -1,
+		data: w.data, room: w.room, own: w.own, reserved: -1, pages: dataPages(seg.Bytes(), out),
 	}
 	var err error
 	if c.out, err = ring.NewProducer(out); err != nil {
@@ -120,6 +123,18 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 	}, [2]*shm.Segment{seg, bells.seg})
 	go c.watch()
 	return c, nil
+}
+
+// dataPages returns the whole pages of a ring's data. The ring is one of two halves of
+// mem.
+func dataPages(mem, half []byte) []byte {
+	at := 0
+	if &half[0] != &mem[0] {
+		at = len(half)
+	}
+	page := os.Getpagesize()
+	first, end := (at+ring.HeaderSize+page-1)/page*page, (at+len(half))/page*page
+	return mem[first:max(first, end)]
 }
 
 func (c *conn) Peer() ipc.Peer { return c.state.Peer }

@@ -165,7 +165,7 @@ func dialed(sock *net.UnixConn, m *encoding.Hello, files []*os.File, w waiters, 
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
 	}
 	size := ring.Size(int(m.RingBytes))
-	seg, err := shm.FromFile(0, files[0], int64(2*size), &shm.Options{Sealed: true, Prefault: true})
+	seg, err := shm.FromFile(0, files[0], int64(2*size), &shm.Options{Sealed: true, Sparse: true})
 	if err != nil {
 		bells.seg.Close()
 		return nil, fmt.Errorf("conn's segment: %w", err)

@@ -111,7 +111,7 @@ func (g *greeter) memory() (w waiters, seg *shm.Segment, err error) {
 			w, err = newWaiters(g.options.Waiter, g.steps)
 		}
 		if w.page != nil {
-			seg, err = shm.Create(int64(2*ring.Size(g.options.RingBytes)), &shm.Options{Backing: shm.Memfd, Prefault: true})
+			seg, err = shm.Create(int64(2*ring.Size(g.options.RingBytes)), &shm.Options{Backing: shm.Memfd, Sparse: true})
 		}
 		switch {
 		case !errors.Is(err, unix.EMFILE):

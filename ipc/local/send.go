@@ -103,6 +103,21 @@ func (c *conn) Nudge() {
 	runtime.KeepAlive(c)
 }
 
+// Trim gives the memory of this end's queue back to the machine, if the peer has received
+// everything and nothing was sent since the call before. Messages afterwards take memory
+// anew. The goroutine that sends calls it.
+func (c *conn) Trim() {
+	defer runtime.KeepAlive(c)
+	end := c.out.Position()
+	idle := end == c.looked
+	c.looked = end
+	if !idle || end == c.trimmed || len(c.pages) == 0 || c.state.Load() != 0 || !c.out.Empty() {
+		return
+	}
+	c.trimmed = end
+	_ = unix.Madvise(c.pages, unix.MADV_REMOVE)
+}
+
 func (c *conn) Abort() {
 	if c.reserved < 0 {
 		panic("ipc: Abort without a reservation")

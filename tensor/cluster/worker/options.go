@@ -35,8 +35,8 @@ type Options struct {
 	Quota     uint64
 	MaxMapped int64
 
-	// KeepUnused is about how long memory is kept that no session uses: temporaries, and
-	// segments without a value. Default 10 s.
+	// KeepUnused is about how long memory is kept that no session uses: temporaries,
+	// segments without a value, queues without a message. Default 10 s.
 	KeepUnused time.Duration
 
 	// Bind binds the worker's goroutine to one core, by its rank, while it has a session

@@ -3,6 +3,8 @@ package worker
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // trimLooks is how often the worker looks for unused memory in Options.KeepUnused. A
@@ -31,6 +33,17 @@ func (t *trimmer) end() { t.timer.Stop() }
 func (w *Worker) trimUnused() {
 	w.trimmer.due.Store(false)
 	w.dev.Trim(w.peersHave)
+	ipc.Trim(w.out.conn)
+	for _, s := range w.connected {
+		if in := s.inlet(); in.conn != nil {
+			ipc.Trim(in.conn)
+		}
+		if s, ok := s.(*shared); ok {
+			for _, c := range s.lead.others {
+				ipc.Trim(c)
+			}
+		}
+	}
 	w.trimmer.timer.Reset(w.o.KeepUnused / trimLooks)
 }
 
