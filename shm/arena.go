@@ -29,6 +29,10 @@ type ArenaOptions struct {
 	// of its own size.
 	First int64
 
+	// Second, if set, is the least size of every segment but the first. A block that is
+	// larger than First has one of that size already.
+	Second int64
+
 	// Growth is the size in bytes at which the doubling ends, 256 MiB.
 	Growth int64
 
@@ -120,8 +124,8 @@ func NewArena(o *ArenaOptions) (*Arena, error) {
 	}
 	a.next = cmp.Or(a.opt.First, firstSegment)
 	a.opt.Growth = cmp.Or(a.opt.Growth, maxGrowth)
-	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 || a.opt.Growth < 0 {
-		return nil, fmt.Errorf("shm: arena options First %d, Growth %d, MaxBytes %d: out of range", a.opt.First, a.opt.Growth, a.opt.MaxBytes)
+	if a.next < 0 || max(a.next, a.opt.Second) > MaxSegment || a.opt.Second < 0 || a.opt.MaxBytes < 0 || a.opt.Growth < 0 {
+		return nil, fmt.Errorf("shm: arena options First %d, Second %d, Growth %d, MaxBytes %d: out of range", a.opt.First, a.opt.Second, a.opt.Growth, a.opt.MaxBytes)
 	}
 	if a.opt.Checked && a.opt.Segment.Backing == Reserved && a.opt.Fill == nil {
 		return nil, fmt.Errorf("shm: arena options: Checked with %v segments, expected Fill as well", Reserved)

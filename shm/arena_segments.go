@@ -23,6 +23,9 @@ func (a *Arena) grow(pages int) error {
 		return nil
 	}
 	need := roundUp(int64(pages)*pageSize, int64(os.Getpagesize()))
+	if a.made > 0 || need > a.next {
+		a.next = max(a.next, a.opt.Second)
+	}
 	size := max(a.next, need)
 	left := int64(math.MaxInt64)
 	if a.opt.MaxBytes > 0 {

@@ -237,6 +237,29 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestSecondSegment wants small blocks to take a small segment, and any further memory to
+// come in larger ones.
+func TestSecondSegment(t *testing.T) {
+	for _, c := range []struct {
+		blocks []int
+		want   []int64
+	}{
+		{[]int{10, 20, 4 << 10}, []int64{1 << 17}},
+		{[]int{10, 1 << 17, 1 << 17, 1 << 20}, []int64{1 << 17, 1 << 20, 2 << 20}},
+		{[]int{1 << 18, 1 << 18, 10}, []int64{1 << 20}},
+		{[]int{3 << 20, 10, 10}, []int64{3 << 20, 1 << 20}},
+	} {
+		var sizes []int64
+		a := newArena(t, &ArenaOptions{First: 1 << 17, Second: 1 << 20, OnSegment: func(s *Segment) { sizes = append(sizes, s.Size()) }})
+		for _, n := range c.blocks {
+			defer alloc(t, a, n).Release()
+		}
+		if !slices.Equal(sizes, c.want) {
+			t.Errorf("blocks of %v bytes: segments of %v, expected %v", c.blocks, sizes, c.want)
+		}
+	}
+}
+
 // TestTrimUnused wants a segment back when no block was in use between two calls, and
 // none that has one, had one meanwhile, or is to be kept.
 func TestTrimUnused(t *testing.T) {

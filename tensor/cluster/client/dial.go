@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -36,7 +37,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
 	}
 	e.arena, err = shm.NewArena(&shm.ArenaOptions{
-		First: firstSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
+		First: firstSegment, Second: secondSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
 		OnSegment: func(s *shm.Segment) {
 			e.smu.Lock()
 			e.segments = append(e.segments, s)
@@ -65,7 +66,27 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		e.Close()
 		return nil, err
 	}
+	e.smu.Lock()
+	defer e.smu.Unlock()
+	e.trimmer = time.AfterFunc(trimEvery, e.trim)
 	return e, nil
+}
+
+// trim gives the memory of queues that are not used back to the machine, now and then
+// until the engine is closed.
+func (e *Engine) trim() {
+	if e.mu.TryLock() { // else they are used
+		defer e.mu.Unlock()
+		ipc.Trim(e.conn)
+		if e.own != nil {
+			ipc.Trim(e.own)
+		}
+	}
+	e.smu.Lock()
+	defer e.smu.Unlock()
+	if !e.closed.Load() {
+		e.trimmer.Reset(trimEvery)
+	}
 }
 
 // open starts the session.
@@ -96,6 +117,11 @@ func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
+	e.smu.Lock()
+	if e.trimmer != nil { // the session was opened
+		e.trimmer.Stop()
+	}
+	e.smu.Unlock()
 	e.cancel()
 	for i := range e.workers {
 		e.workers[i].data.close()

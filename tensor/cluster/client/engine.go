@@ -19,7 +19,14 @@ import (
 
 const (
 	// firstSegment is small: many clients upload little.
-	firstSegment = 4 << 20
+	firstSegment = 128 << 10
+
+	// secondSegment is large: a segment costs a message.
+	secondSegment = 4 << 20
+
+	// trimEvery is how often queues are looked at. The second time in a row that one was
+	// not used its memory goes back.
+	trimEvery = 4 * time.Second
 
 	// self owns the leases on blocks that the worker reads, and in the table the worker's
 	// segments.
@@ -51,6 +58,7 @@ type Engine struct {
 
 	smu      sync.Mutex
 	segments []*shm.Segment // of the arena, not announced yet
+	trimmer  *time.Timer    // calls trim
 
 	// mu is held by Submit. It guards err and all below.
 	mu  sync.Mutex
