@@ -57,8 +57,8 @@ func openFiles(t testing.TB) int {
 	return len(list)
 }
 
-// TestSparse wants a file without memory, which a peer takes if it says so and the file is
-// sealed.
+// TestSparse wants a file without memory, which a peer takes if it says so and the file
+// is sealed.
 func TestSparse(t *testing.T) {
 	const size = 1 << 20
 	s, err := Create(size, &Options{Backing: Memfd, Sparse: true})

@@ -20,11 +20,11 @@
 // Take; the same messages go over it.
 //
 // The rings are as long as Welcome says. Their memory comes page by page when messages
-// first lie there, and [conn.Trim] gives it back when none do. A page of bells belongs to a [Waiter]: its owner
-// sleeps on it and its peers ring. A Waiter that was given in the options serves any
-// number of conns with one bell, so the two bells are the same; a conn of its own has
-// two, for the goroutine that receives and the one that sends. Both files are sealed, so
-// that a peer cannot shrink them under the other's feet.
+// first lie there, and [conn.Trim] gives it back when none do. A page of bells belongs to
+// a [Waiter]: its owner sleeps on it and its peers ring. A Waiter that was given in the
+// options serves any number of conns with one bell, so the two bells are the same; a conn
+// of its own has two, for the goroutine that receives and the one that sends. Both files
+// are sealed, so that a peer cannot shrink them under the other's feet.
 //
 // Peers are let in in the order in which their Hellos came. One for which there is no
 // room yet hears by Busy, at once and then every second, how many are before it, and its
