@@ -103,7 +103,7 @@ func (c *Cluster) start() error {
 	}
 	for i := range c.o.Workers {
 		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads,
-			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, MaxWork: c.o.MaxWork}); err != nil {
+			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork}); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,10 @@ type Options struct {
 	// instead.
 	SessionMiB, MemoryMiB int
 
+	// Shm is where the tensors of workers in processes of their own lie: "memfd", or the
+	// folder of a tmpfs. Default that of the worker.
+	Shm string
+
 	// MaxWork bounds the work of one program, see cpu.Options. Default that of the
 	// worker; less is no bound.
 	MaxWork int
@@ -71,8 +75,9 @@ type Options struct {
 
 	// Args makes the arguments of a child, without the program's name. Default
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
-	// N", "--session-mib N", "--memory-mib N" and "--max-work N" if those are set, and
-	// "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
+	// N", "--session-mib N", "--memory-mib N", "--shm PLACE" and "--max-work N" if those
+	// are set, and "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and
+	// SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -103,6 +108,7 @@ type Child struct {
 
 	SessionMiB, MemoryMiB int // of a worker; 0: its own default
 	MaxWork               int // likewise
+	Shm                   string
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
 }
@@ -143,6 +149,9 @@ func DefaultArgs(c Child) []string {
 	}
 	if c.MemoryMiB > 0 {
 		args = append(args, "--memory-mib", strconv.Itoa(c.MemoryMiB))
+	}
+	if c.Shm != "" {
+		args = append(args, "--shm", c.Shm)
 	}
 	if c.MaxWork != 0 {
 		args = append(args, "--max-work", strconv.Itoa(c.MaxWork))

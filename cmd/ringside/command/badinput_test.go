@@ -273,6 +273,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"top", "--interval", "soon"}, []string{`--interval "soon": expected a time with its unit`}},
 		{[]string{"inspect", "--pid", "me"}, []string{`--pid "me": expected whole numbers with commas`}},
 		{[]string{"worker", "--simd", "mmx"}, []string{"--simd: ", "mmx", "avx2"}},
+		{[]string{"worker", "--shm", "shm"}, []string{"--shm shm: expected memfd, or the absolute path of a folder"}},
+		{[]string{"up", "--shm", "/proc"}, []string{"--shm /proc: file system ", "expected a tmpfs"}},
 		{[]string{"worker", "--memory-mib", "-1"}, []string{"--memory-mib -1: expected 0 to"}},
 		{[]string{"worker", "--session-mib", "9223372036854775807"}, []string{"--session-mib 9223372036854775807: expected 0 to"}},
 		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},

@@ -38,7 +38,7 @@ func TestDoctorFindings(t *testing.T) {
 		want  verdict
 		says  []string // in found or do
 	}{
-		{"no /dev/shm", nil, func(h *host) finding { return h.shm(ctx) }, poor, []string{"memfd", "mount -t tmpfs"}},
+		{"no /dev/shm", nil, func(h *host) finding { return h.shm(ctx) }, good, []string{"memfd", "by memory alone"}},
 		{"no huge pages", nil, func(h *host) finding { return h.hugePages(ctx) }, poor, []string{"no transparent huge pages"}},
 		{"huge pages never", map[string]string{thp + "shmem_enabled": "always within_size advise [never] deny force\n", thp + "enabled": "[always] madvise never\n"},
 			func(h *host) finding { return h.hugePages(ctx) }, poor, []string{"shared memory: never, private memory: always", "echo advise"}},

@@ -108,7 +108,11 @@ func writeMappings(w io.Writer, all []local.Mapping) error {
 			if m.Writable {
 				mode = "for writing"
 			}
-			says = append(says, m.File+", mapped "+mode)
+			file := m.File
+			if file == "memfd" {
+				file = "sealed memfd"
+			}
+			says = append(says, file+", mapped "+mode)
 		}
 		if m.Unread != "" {
 			says = append(says, "not read: "+m.Unread)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
@@ -50,6 +52,38 @@ func TestSessionMemory(t *testing.T) {
 		var use *usageError
 		if !errors.As(err, &use) {
 			t.Errorf("up %s: %v", bad, err)
+		}
+	}
+}
+
+// TestShm wants tensors where --shm says, which inspect tells, and the same results.
+func TestShm(t *testing.T) {
+	var st unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &st); err != nil || st.Type != unix.TMPFS_MAGIC {
+		t.Skip("this machine has no tmpfs at /dev/shm")
+	}
+	for place, says := range map[string]string{memfd: "sealed memfd, mapped for writing", "/dev/shm": "/dev/shm/#"} {
+		addr := filepath.Join(runtimeDir(t), "d")
+		up := start(t, "up", "-n", "1", "--shm", place, "--listen", addr)
+		up.wait("^ready")
+		e, err := client.Dial(t.Context(), addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := tensor.NewSession(e, nil)
+		x := tensor.Arange(s, tensor.F32, 0, 1, 10_000)
+		got, err := tensor.Data[float32](x.AddS(1))
+		if err != nil || len(got) != 10_000 || got[9_999] != 10_000 {
+			t.Errorf("--shm %s: %d elements, %v", place, len(got), err)
+		}
+		out, _, err := execute(t, "inspect", "--connect", addr)
+		if err != nil || !strings.Contains(out, says) {
+			t.Errorf("--shm %s: inspect says %v, expected %q in it\n%s", place, err, says, out)
+		}
+		s.Close()
+		_ = up.Process.Signal(os.Interrupt)
+		if err := up.end(); err != nil {
+			t.Errorf("up: %v", err)
 		}
 	}
 }

@@ -25,6 +25,7 @@ func newUp() *cobra.Command {
 		workers, work         int
 		session, memory       int64
 		addr, far, secretFile string
+		place                 string
 	)
 	c := &cobra.Command{
 		Use:   "up",
@@ -48,6 +49,9 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
 				return err
 			}
+			if _, err := segmentsIn(place); err != nil {
+				return err
+			}
 			addr, err := listenAddr(addr, far, false)
 			if err != nil {
 				return err
@@ -59,7 +63,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -83,6 +87,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
 	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
 	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
+	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	secretFlag(c.Flags(), &secretFile)

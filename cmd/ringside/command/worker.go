@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -58,10 +60,10 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, secretFile string
-		quota, limit                       int64
-		threads, work                      int
-		bind                               bool
+		addr, join, name, simd, secretFile, memory string
+		quota, limit                               int64
+		threads, work                              int
+		bind                                       bool
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -87,12 +89,16 @@ func newWorker() *cobra.Command {
 					name = farName()
 				}
 			}
+			segments, err := segmentsIn(memory)
+			if err != nil {
+				return err
+			}
 			secret, err := readSecret(secretFile)
 			if err != nil {
 				return err
 			}
 			addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
-			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, MaxWork: work, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
+			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, MaxWork: work, Arena: shm.ArenaOptions{Segment: segments}}
 			if simd != "" {
 				level, err := isa.Parse(simd)
 				if err != nil {
@@ -124,9 +130,38 @@ func newWorker() *cobra.Command {
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
+	shmFlag(f, &memory)
 	workFlag(f, &work)
 	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
 	return c
+}
+
+// memfd is the value of --shm for sealed files that are in no folder.
+const memfd = "memfd"
+
+// shmFlag adds --shm.
+func shmFlag(f *pflag.FlagSet, memory *string) {
+	f.StringVar(memory, "shm", memfd, "where workers' tensors lie: memfd, which is sealed, or the folder of a tmpfs, such as /dev/shm, whose size bounds them")
+}
+
+// segmentsIn returns the options for the segments of a worker with that value of --shm.
+func segmentsIn(memory string) (shm.Options, error) {
+	o := worker.Segments()
+	switch {
+	case memory == memfd:
+		return o, nil
+	case !filepath.IsAbs(memory):
+		return o, usagef("--shm %s: expected memfd, or the absolute path of a folder", memory)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(memory, &st); err != nil {
+		return o, usagef("--shm %s: %v", memory, err)
+	}
+	if st.Type != unix.TMPFS_MAGIC {
+		return o, usagef("--shm %s: file system %#x, expected a tmpfs, as elsewhere tensors are written to a disk", memory, st.Type)
+	}
+	o.Backing, o.Dir = shm.Tmpfs, memory
+	return o, nil
 }
 
 // workFlag adds --max-work.
