@@ -135,10 +135,13 @@ type Summary struct {
 	Stages     int    `json:"stages,omitempty"`
 	Recompute  bool   `json:"recompute,omitempty"`
 
-	Steps   int  `json:"steps"` // steps done, those before Resumed included
-	Resumed int  `json:"resumed_at,omitempty"`
-	Planned int  `json:"planned_steps"`
-	Stopped bool `json:"stopped"` // the context ended the run before all steps were done
+	Steps   int `json:"steps"` // steps done, those before Resumed included
+	Resumed int `json:"resumed_at,omitempty"`
+	Planned int `json:"planned_steps"`
+	// Restarts is how many times a caller went on from a checkpoint by itself. Losses
+	// then have those of the steps before, and Seconds and rates are of the last time.
+	Restarts int  `json:"restarts,omitempty"`
+	Stopped  bool `json:"stopped"` // the context ended the run before all steps were done
 
 	Seconds float64 `json:"seconds"` // training alone
 	Rate    float64 `json:"steps_per_second"`

@@ -150,6 +150,10 @@ type seat struct {
 	device   device.Device // nil through a cluster
 }
 
+// reopenTimeout is longer than a worker that dies again and again waits for its next
+// start. A dispatcher says after two seconds that it has no worker.
+const reopenTimeout = 20 * time.Second
+
 // statusTimeout bounds a question to a dispatcher, which answers within microseconds.
 const statusTimeout = 2 * time.Second
 
@@ -216,6 +220,18 @@ func here() (*seat, error) {
 		return nil, err
 	}
 	return &seat{Session: s, device: device.Of(s.Engine())}, nil
+}
+
+// reopen makes another session in place of one whose worker is gone, when the workers are
+// there again. It waits for those of our own cluster and of one that starts them again.
+func (s *seat) reopen(ctx context.Context) error {
+	s.Session.Close()
+	for limit := time.Now().Add(reopenTimeout); ; {
+		_, err := dial(ctx, s, s.layout)
+		if !errors.Is(err, client.ErrNoWorker) || ctx.Err() != nil || s.over() != nil || time.Now().After(limit) {
+			return err
+		}
+	}
 }
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {

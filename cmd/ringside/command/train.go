@@ -1,17 +1,22 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -25,6 +30,7 @@ func newTrain() *cobra.Command {
 		o           train.Options
 		at          place
 		apart       apartFlags
+		restarts    int
 	)
 	c := &cobra.Command{
 		Use:   "train",
@@ -35,7 +41,8 @@ this process (--in-process). An interrupt, SIGTERM or the end of the terminal en
 143.
 
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
-the workers, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died;
+the workers, and a crash at any moment leaves it as it was. When a worker dies, the run goes on by itself from the last
+checkpoint on the worker that takes its place (--restarts). --resume goes on with the same model and data, whichever process died;
 with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
 number they differ by roundings. Options that are not given are the run's own, but for --model and --data, --recompute, what
 comes behind the training (--save, --sample, --prompt) and how it runs on which workers (--workers, --mesh, --stages,
@@ -60,6 +67,12 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers", "stages", "micro-batches"); err != nil {
 				return err
+			}
+			switch {
+			case restarts < 0:
+				return usagef("--restarts %d: expected at least 0", restarts)
+			case restarts > 0 && cmd.Flags().Changed("restarts") && o.Checkpoint == "" && o.Resume == "":
+				return usagef("--restarts %d: expected a checkpoint to go on from as well (--checkpoint)", restarts)
 			}
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
 				o.Sample = -1
@@ -99,7 +112,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 					return err
 				}
 			}
-			return runTrain(cmd, m, d, &o, &at, log, asJSON)
+			return runTrain(cmd, m, d, &o, &at, restarts, log, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -116,6 +129,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to; beside model.safetensors a config.json is written, for loaders of other libraries")
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
 	f.IntVar(&o.Every, "every", 0, "save the checkpoint after every so many steps, too")
+	f.IntVar(&restarts, "restarts", defaultRestarts, "with --checkpoint, go on by itself from the last one so many times when a worker dies")
 	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
@@ -183,7 +197,43 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 	}
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, log *lossLog, asJSON bool) error {
+// defaultRestarts is more than the workers that die in a long run by accident. A program
+// that ends its worker does so every time.
+const defaultRestarts = 5
+
+// trainOn trains, and goes on from the last checkpoint, or from the start before the
+// first, when a worker of the session dies: at most restarts times, of which it tells by
+// say.
+func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, restarts int, say func(string)) (*train.Summary, error) {
+	from, folder := *o, cmp.Or(o.Checkpoint, o.Resume)
+	var before []train.Point // losses of the sessions before
+	for n := 1; ; n++ {
+		sum, err := m.Train(ctx, sess.Session, d, &from)
+		if len(sum.Losses) > 0 { // those of steps that were taken again are the same
+			before = slices.DeleteFunc(before, func(l train.Point) bool { return l.Step >= sum.Losses[0].Step })
+		}
+		sum.Losses = append(before, sum.Losses...)
+		if sum.Restarts = n - 1; err == nil || sess.client == nil || folder == "" || n > restarts ||
+			!errors.Is(err, client.ErrLost) || sess.over() != nil || ctx.Err() != nil {
+			return sum, err
+		}
+		step := 0
+		switch c, e := checkpoint.Open(folder); {
+		case e == nil:
+			step, from.Resume, from.Load = int(c.Step), folder, ""
+			c.Close()
+		case !errors.Is(e, checkpoint.ErrNone):
+			return sum, errors.Join(err, e)
+		}
+		say(fmt.Sprintf("%v; going on from step %d, restart %d of %d", err, step, n, restarts))
+		if e := sess.reopen(ctx); e != nil {
+			return sum, errors.Join(err, e)
+		}
+		before = sum.Losses
+	}
+}
+
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, restarts int, log *lossLog, asJSON bool) error {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {
@@ -203,16 +253,22 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		p.show(x)
 		log.show(x)
 	}
+	warned := false
 	o.Started = func() {
 		sess.started()
-		if at.file != "" { // by now everything has the signals that it will have
+		// By now everything has the signals that it will have.
+		if at.file != "" && !warned {
 			for _, w := range sess.layout.Unused(sess.Session.Signals()) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
 			}
+			warned = true
 		}
 	}
 	o.Trained = sess.trained
-	sum, err := m.Train(ctx, sess.Session, d, o)
+	sum, err := trainOn(ctx, m, d, o, sess, restarts, func(why string) {
+		p.end()
+		fmt.Fprintln(cmd.ErrOrStderr(), why)
+	})
 	p.end()
 	if e := log.end(sum); err == nil {
 		err = e
@@ -308,6 +364,9 @@ func (o *outcome) write(w io.Writer) error {
 	}
 	if o.Resumed > 0 {
 		row("resumed", "at step %d", o.Resumed)
+	}
+	if o.Restarts > 0 {
+		row("restarted", "%d times, as workers were gone", o.Restarts)
 	}
 	if o.Saved != "" {
 		row("saved", "%s", o.Saved)

@@ -1,0 +1,112 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+// TestRestarts kills a worker of a training run at several moments: before the first
+// checkpoint, after one, and where one is about to be saved. The run goes on by itself
+// each time, and ends with the losses and weights of an undisturbed one, to the bit.
+func TestRestarts(t *testing.T) {
+	text := textFile(t)
+	m, err := train.Find("qwen3-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, workers := range []int{1, 2} {
+		t.Run(strconv.Itoa(workers)+" workers", func(t *testing.T) {
+			runtimeDir(t)
+			addr := ""
+			run := func(o train.Options, restarts int) (*train.Summary, []string, error) {
+				t.Helper()
+				at, cmd := place{workers: workers}, newTrain()
+				cmd.SetErr(io.Discard)
+				cmd.SetContext(context.WithValue(t.Context(), logKey{}, slog.New(slog.DiscardHandler)))
+				sess, err := at.open(t.Context(), cmd)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sess.close()
+				addr = sess.addr
+				var said []string
+				sum, err := trainOn(t.Context(), m, d, &o, sess, restarts, func(why string) { said = append(said, why) })
+				return sum, said, err
+			}
+			dir := t.TempDir()
+			o := train.Options{Steps: 16, Batch: 4, Seed: 7, LossEvery: 1, Sample: -1, Save: filepath.Join(dir, "whole")}
+			whole, _, err := run(o, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			// kill has a worker killed after the first of each of these steps.
+			kill := func(steps ...int) func(train.Progress) {
+				return func(p train.Progress) {
+					if len(steps) == 0 || p.Step != steps[0] {
+						return
+					}
+					steps = steps[1:]
+					s, err := client.Status(t.Context(), nil, addr)
+					if err != nil {
+						t.Fatal(err)
+					}
+					victim := metrics.OfWorker("w"+strconv.Itoa(len(steps)%workers), metrics.PID)
+					if err := syscall.Kill(int(s.Get(victim)), syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			o.Save, o.Checkpoint, o.Every = filepath.Join(dir, "restarted"), filepath.Join(dir, "run"), 4
+			o.Progress = kill(2, 9, 12)
+			got, said, err := run(o, 3)
+			if err != nil || got.Restarts != 3 || len(said) != 3 {
+				t.Fatalf("%v: %d restarts, expected 3; it said %q", err, got.Restarts, said)
+			}
+			for i, from := range []string{"going on from step 0, restart 1 of 3", "step 8, restart 2", "step 8, restart 3"} {
+				if !strings.Contains(said[i], " is gone") || !strings.Contains(said[i], from) {
+					t.Errorf("restart %d says %q, expected %q", i+1, said[i], from)
+				}
+			}
+			if !slices.Equal(got.Losses, whole.Losses) || got.HeldOut != whole.HeldOut {
+				t.Errorf("losses\n%v held out %v, undisturbed\n%v held out %v", got.Losses, got.HeldOut, whole.Losses, whole.HeldOut)
+			}
+			a, err := os.ReadFile(o.Save)
+			b, err2 := os.ReadFile(filepath.Join(dir, "whole"))
+			if err := errors.Join(err, err2); err != nil || !bytes.Equal(a, b) {
+				t.Errorf("%v; the weights are those of an undisturbed run: %v", err, bytes.Equal(a, b))
+			}
+
+			if workers > 1 {
+				return
+			}
+			// It gives up after so many, and begins only with a checkpoint.
+			o.Checkpoint, o.Progress = filepath.Join(dir, "other"), kill(2, 3)
+			if sum, said, err := run(o, 1); !errors.Is(err, client.ErrLost) || sum.Restarts != 1 || len(said) != 1 {
+				t.Errorf("two deaths with one restart: %v, %d restarts, said %q", err, sum.Restarts, said)
+			}
+			o.Checkpoint, o.Every, o.Progress = "", 0, kill(2)
+			if sum, _, err := run(o, 3); !errors.Is(err, client.ErrLost) || sum.Restarts != 0 {
+				t.Errorf("without a checkpoint: %v, %d restarts", err, sum.Restarts)
+			}
+		})
+	}
+}
