@@ -18,6 +18,7 @@ import (
 func TestSessionMemory(t *testing.T) {
 	addr := filepath.Join(runtimeDir(t), "d")
 	up := start(t, "up", "-n", "1", "--session-mib", "2", "--memory-mib", "64", "--listen", addr)
+	up.wait(`^a session has at most, on each worker: 2 MiB of tensors \(--session-mib\), 512 segments .* 1\.13e\+15 multiply-adds`)
 	up.wait("^ready")
 	session := func() *tensor.Session {
 		e, err := client.Dial(t.Context(), addr, nil)

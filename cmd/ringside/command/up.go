@@ -1,14 +1,18 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // unused refuses an address at which a dispatcher answers.
@@ -18,6 +22,21 @@ func unused(ctx context.Context, addr string) error {
 		return nil // what else may be there, listening finds
 	}
 	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get(metrics.PID))
+}
+
+// boundsOfSession says what a session may have of a worker, by the flags of up.
+func boundsOfSession(session, memory int64, work int) string {
+	free := (limits.Machine{}).Memory()
+	mib, by := free.Free>>20, ", free now by "+free.By
+	if least := min(cmp.Or(session, maxMiB), cmp.Or(memory, maxMiB)); least < maxMiB {
+		mib, by = least, ""
+	}
+	most := "any number of"
+	if work >= 0 {
+		most = fmt.Sprintf("%.3g", float64(cmp.Or(work, cpu.DefaultMaxWork)))
+	}
+	return fmt.Sprintf("a session has at most, on each worker: %d MiB of tensors (--session-mib%s), %d segments for uploads, %d programs of %s together, %s multiply-adds in each (--max-work)",
+		mib, by, worker.MaxSegments, worker.MaxPrograms, size(worker.MaxProgramBytes), most)
 }
 
 func newUp() *cobra.Command {
@@ -72,6 +91,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			for _, p := range c.Parts() {
 				fmt.Fprintf(out, "%s: process %d\n", p.Child, p.PID)
 			}
+			fmt.Fprintln(out, boundsOfSession(session, memory, work))
 			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
 			if far != "" {
 				fmt.Fprintf(out, "other hosts join at %s\n", far)

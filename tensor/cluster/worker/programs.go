@@ -10,8 +10,8 @@ import (
 
 // Limits of what one session may have.
 const (
-	maxPrograms     = 1024     // a client uses at most a quarter of this
-	maxProgramBytes = 64 << 20 // of encoded programs
+	MaxPrograms     = 1024     // a client uses at most a quarter of this
+	MaxProgramBytes = 64 << 20 // of encoded programs
 )
 
 // program is a program that a session's client sent.
@@ -64,9 +64,9 @@ func (p *programs) add(body *wire.Body) (encoded []byte, err error) {
 	if _, ok := p.byHash[hash]; ok {
 		return nil, nil
 	}
-	if len(p.byHash) >= maxPrograms || p.bytes+len(encoded) > maxProgramBytes {
+	if len(p.byHash) >= MaxPrograms || p.bytes+len(encoded) > MaxProgramBytes {
 		return nil, fmt.Errorf("%w: %d programs of %d bytes, at most %d of %d", errProtocol,
-			len(p.byHash)+1, p.bytes+len(encoded), maxPrograms, maxProgramBytes)
+			len(p.byHash)+1, p.bytes+len(encoded), MaxPrograms, MaxProgramBytes)
 	}
 	return encoded, nil
 }

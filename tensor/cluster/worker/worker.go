@@ -18,9 +18,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// maxSegments bounds the segments of one client: more than its arena makes in most
+// MaxSegments bounds the segments of one client: more than its arena makes in most
 // machines' memory. Each costs a mapping here.
-const maxSegments = 512
+const MaxSegments = 512
 
 // tellEvery is the number of steps between two looks at how much memory values use.
 const tellEvery = 64
@@ -46,7 +46,7 @@ func New(o *Options) (*Worker, error) {
 		scheduler: scheduler{sessions: map[uint64]session{}}}
 	w.losable, _ = opt.Device.(device.Losable)
 	w.polls = w.poll
-	w.table = shm.NewTable(&shm.TableOptions{Sealed: !opt.AllowUnsealed, MaxBytes: opt.MaxMapped, MaxSegments: maxSegments,
+	w.table = shm.NewTable(&shm.TableOptions{Sealed: !opt.AllowUnsealed, MaxBytes: opt.MaxMapped, MaxSegments: MaxSegments,
 		OnRelease: w.owners.giveBack})
 	return w, nil
 }
