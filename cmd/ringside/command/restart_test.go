@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -33,6 +34,9 @@ func TestRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, workers := range []int{1, 2} {
+		if workers > 1 && testsize.Sampled() {
+			continue // TestResumeAfterKill resumes such runs
+		}
 		t.Run(strconv.Itoa(workers)+" workers", func(t *testing.T) {
 			runtimeDir(t)
 			addr := ""

@@ -19,7 +19,7 @@ import (
 
 const (
 	// firstSegment is small: many clients upload little.
-	firstSegment = 128 << 10
+	firstSegment = 256 << 10
 
 	// secondSegment is large: a segment costs a message.
 	secondSegment = 4 << 20
