@@ -95,7 +95,7 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	}
 	m := hello(o, w, 0)
 	st.took("dial: connected")
-	if err := sendFiles(sock, encoding.AppendHello(nil, &m), w.page.seg.File()); err != nil {
+	if err := sendFiles(st, sock, encoding.AppendHello(nil, &m), w.page.seg.File()); err != nil {
 		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 			return nil, fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
 		}

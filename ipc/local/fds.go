@@ -21,8 +21,10 @@ import (
 // does so).
 func oobSize() int { return unix.CmsgSpace(4 * (ipc.MaxFiles + 1)) }
 
-// sendFiles sends one datagram with descriptors. The files stay open.
-func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
+// sendFiles sends one datagram with descriptors. The files stay open. It waits while more
+// descriptors of this user are on their way, between any processes, than this one may
+// have open: the kernel then takes no more.
+func sendFiles(st *steps, sock *net.UnixConn, data []byte, files ...*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
 		if err := ipc.WithFD(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
@@ -30,6 +32,14 @@ func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
 		}
 	}
 	n, _, err := sock.WriteMsgUnix(data, unix.UnixRights(fds...), nil)
+	for end := time.Now().Add(fileSendTimeout); errors.Is(err, unix.ETOOMANYREFS) && time.Now().Before(end); {
+		st.took("files wait")
+		<-time.After(shortPause)
+		n, _, err = sock.WriteMsgUnix(data, unix.UnixRights(fds...), nil)
+	}
+	if errors.Is(err, unix.ETOOMANYREFS) {
+		err = fmt.Errorf("%w: processes of this user have not received as many descriptors as this one may have, %v", err, limits.OpenFiles())
+	}
 	if err == nil && n != len(data) {
 		err = fmt.Errorf("local: %d of %d bytes of a datagram sent", n, len(data))
 	}

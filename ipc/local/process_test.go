@@ -31,6 +31,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"echo-unix":    helperEchoUnix,
 	"victim":       helperVictim,
 	"dial":         helperDial,
+	"flight":       helperFlight,
 }
 
 const helperFlag = "-helper="

@@ -152,7 +152,7 @@ func (c *conn) sendFiles(files []*os.File) error {
 	}
 	_ = c.sock.SetWriteDeadline(time.Now().Add(fileSendTimeout))
 	var token [8]byte
-	err := sendFiles(c.sock, token[:], files...)
+	err := sendFiles(c.steps, c.sock, token[:], files...)
 	switch {
 	case err == nil:
 		c.steps.took("files sent")

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -28,6 +30,89 @@ func helperDial(ctx context.Context, args []string) error {
 	}
 	fmt.Println("connected")
 	return c.Close()
+}
+
+// helperFlight sends a message with a descriptor while more of this user are on their way
+// than this process may have.
+func helperFlight(ctx context.Context, _ []string) error {
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}); err != nil {
+		return err
+	}
+	waits := make(chan struct{}, 1)
+	transport := local.Stepping(func(step string) {
+		if step == "files wait" {
+			select {
+			case waits <- struct{}{}:
+			default:
+			}
+		}
+	})
+	met := make(chan ipc.Conn, 1)
+	theirs, _, err := transport.Offer(nil, func(c ipc.Conn, _ error) { met <- c })
+	if err != nil {
+		return err
+	}
+	a, err := transport.Take(ctx, theirs, nil)
+	if err != nil {
+		return err
+	}
+	b := <-met
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		err = unix.Sendmsg(fds[0], []byte("x"), unix.UnixRights(0), nil, unix.MSG_DONTWAIT)
+	}
+	if err != unix.ETOOMANYREFS {
+		return err
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := a.Reserve(ctx, 1, 0)
+		if err == nil {
+			err = a.Commit(os.Stdin)
+		}
+		sent <- err
+	}()
+	select {
+	case <-waits:
+	case err := <-sent:
+		return fmt.Errorf("sent while others are on their way: %v", err)
+	}
+	_ = unix.Close(fds[0])
+	_ = unix.Close(fds[1]) // with all that were on their way
+	if err := <-sent; err != nil {
+		return err
+	}
+	m, err := b.Recv(ctx)
+	if err == nil {
+		fmt.Println(len(m.Files), "received")
+	}
+	return err
+}
+
+// TestDescriptorsOnTheirWay runs helperFlight as a user without privileges, whom alone
+// the kernel counts them for.
+func TestDescriptorsOnTheirWay(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("becoming a user that has no other process needs root")
+	}
+	ctx := testContext(t)
+	dir := socketDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "test") // where the user may read it
+	if err := copyProgram(exe); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, exe, helperFlag+"flight")
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54324, Gid: 54324, NoSetGroups: true}, Pdeathsig: syscall.SIGKILL}
+	if out, err := cmd.Output(); err != nil || string(out) != "1 received\n" {
+		t.Errorf("%q, %v; expected 1 received", out, err)
+	}
 }
 
 // TestOtherUsers: processes of this user may connect, and with AllowGID those whose
