@@ -99,6 +99,26 @@ var kinds = []struct {
 			x.IndexAdd(0, idx, o.of(tensor.F32, 2, 5, 8)), o.of(tensor.F32, 2, 7, 3).IndexAdd(1, idx.Reshape(10), o.of(tensor.F32, 2, 10, 3)),
 		}
 	}},
+	{"softmax", func(o *operands) []*tensor.Tensor {
+		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
+		a, b, c := x.Softmax(2), x.Softmax(1), x.LogSoftmax(0)
+		grads, err := autograd.Grad(a.Mul(y).Sum().Add(b.Mul(y).Sum()).Add(c.Mul(y).Sum()), x)
+		if err != nil {
+			panic(err)
+		}
+		return []*tensor.Tensor{a, b, c, grads[0], o.of(tensor.F32, 2, 4, 6).CausalSoftmax(0.5), o.of(tensor.F32, 4, 4).CausalSoftmax(-1)}
+	}},
+	{"norms", func(o *operands) []*tensor.Tensor {
+		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
+		w, b := o.of(tensor.F32, 7).RequireGrad(), o.of(tensor.F32, 7).RequireGrad()
+		l, r := x.LayerNorm(w, b, 1e-5, 1), x.RMSNorm(w, 1e-5)
+		plain := x.LayerNorm(nil, nil, 1e-3, 1)
+		grads, err := autograd.Grad(l.Mul(y).Sum().Add(r.Mul(y).Sum()).Add(plain.Mul(y).Sum()), x, w, b)
+		if err != nil {
+			panic(err)
+		}
+		return append(grads, l, r, plain)
+	}},
 	{"cross entropy", func(o *operands) []*tensor.Tensor {
 		x := o.of(tensor.F32, 5, 9).RequireGrad()
 		y := tensor.From(o.s, []int64{3, 0, -100, 8, 3})

@@ -86,6 +86,8 @@ func (k *kernel) step(s *compile.Step) {
 		for _, u := range updates(s) {
 			k.tiles(u)
 		}
+	case compile.NormGrad:
+		k.normGrads(s)
 	case compile.LossGrad:
 		k.crossEntropy(s, &s.Out, &s.Also[0], &s.In[2])
 	case compile.TilesFold:
@@ -97,27 +99,40 @@ func (k *kernel) step(s *compile.Step) {
 
 // single adds the launches of a single operation.
 func (k *kernel) single(s *compile.Step) {
-	switch {
-	case s.Op == tensor.OpMatmul:
+	switch s.Op {
+	case tensor.OpMatmul:
 		k.matmul(s)
-	case s.Op == tensor.OpFull:
+	case tensor.OpFull:
 		k.full(s.Out, s.In[0])
-	case s.Op == tensor.OpPad:
+	case tensor.OpPad:
 		k.pad(s)
-	case s.Op == tensor.OpConcat:
+	case tensor.OpConcat:
 		k.concat(s)
-	case s.Op == tensor.OpIndexSelect:
+	case tensor.OpIndexSelect:
 		k.indexSelect(s)
-	case s.Op == tensor.OpIndexAdd:
+	case tensor.OpIndexAdd:
 		k.indexAdd(s)
-	case s.Op == tensor.OpCrossEntropy:
+	case tensor.OpCrossEntropy:
 		k.crossEntropy(s, nil, &s.Out, nil)
-	case s.Op == tensor.OpCrossEntropyGrad:
+	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
+		k.softmax(s)
+	case tensor.OpCausalSoftmax:
+		k.causalSoftmax(s)
+	case tensor.OpLayerNorm, tensor.OpRMSNorm:
+		k.norm(s)
+	case tensor.OpLayerNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradX, tensor.OpRMSNormGradW:
+		k.normGrads(s)
+	case tensor.OpCrossEntropyGrad:
 		k.crossEntropy(s, &s.Out, nil, &s.In[2])
-	case s.Op.Info().Class == tensor.ClassReduction:
-		k.reduction(s.Op, s.Out, s.In[0], s.Ints[1:])
-	case s.Op.Info().Class == tensor.ClassElementwise && s.Op != tensor.OpDropout:
-		k.tiles(ptx.Elementwise(s))
+	case tensor.OpDropout:
+		k.host = true
+	default:
+		switch s.Op.Info().Class {
+		case tensor.ClassReduction:
+			k.reduction(s.Op, s.Out, s.In[0], s.Ints[1:])
+		case tensor.ClassElementwise:
+			k.tiles(ptx.Elementwise(s))
+		}
 	}
 }
 

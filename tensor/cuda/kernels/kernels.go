@@ -27,13 +27,13 @@ var Modules = map[string][]string{
 	"index": {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32", "index_check", "index_failed"},
 	"loss":  {"targets_count", "cross_entropy_f32", "quotient_f32"},
 	"move":  {"transpose_b32", "swap_b32", "gather_b32"},
-	"norm":  {"layernorm_f32", "rmsnorm_f32"},
+	"norm":  {"layernorm_f32", "rmsnorm_f32", "layernorm_grad_f32", "rmsnorm_grad_f32"},
 	"pool":  {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
 	"reduce": {
 		"sum_f32", "sum_f64", "sum_i64", "max_f32", "max_f64", "max_i64", "min_f32", "min_f64", "min_i64", "sum_columns_f32", "argmax_f32",
 	},
 	"scan":    {"cumsum_f32"},
-	"softmax": {"softmax_f32"},
+	"softmax": {"softmax_f32", "causal_softmax_f32", "log_softmax_f32", "softmax_grad_f32", "log_softmax_grad_f32"},
 }
 
 // PTX returns the text of a module.

@@ -1,0 +1,163 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
+
+// rowSpeed is about how many elements of an elementwise kernel take the time of one of a
+// kernel that goes over its rows several times.
+const rowSpeed = 4
+
+// row adds a kernel of the library with a block for each row of columns elements.
+func (k *kernel) row(module, name string, rows, columns int, args ...any) {
+	k.call(module, name, rowSpeed*rows*columns, rows, 1, 1, args...)
+}
+
+// scalar returns the scalar o as an argument of f32.
+func scalar(o compile.Operand) ptx.Scalar {
+	n := o.Scalar
+	return ptx.Scalar{DType: tensor.F32, Of: func(s []float64) float64 { return s[n] }}
+}
+
+// orNull returns the argument of an operand that may be missing.
+func orNull(o *compile.Operand) any {
+	if o == nil {
+		return uint64(0)
+	}
+	return *o
+}
+
+var softmaxes = map[tensor.Op]string{
+	tensor.OpSoftmax: "softmax_f32", tensor.OpLogSoftmax: "log_softmax_f32",
+	tensor.OpSoftmaxGrad: "softmax_grad_f32", tensor.OpLogSoftmaxGrad: "log_softmax_grad_f32",
+}
+
+// softmax adds an operation of softmaxes along a dim, which is moved to the end.
+func (k *kernel) softmax(s *compile.Step) {
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	last := func(o compile.Operand) compile.Operand {
+		d, end := int(s.Ints[0]), len(o.Shape)-1
+		if d == end {
+			return o
+		}
+		o.Shape, o.Strides, o.Dense = slices.Clone(o.Shape), slices.Clone(o.Strides), false
+		o.Shape[d], o.Shape[end] = o.Shape[end], o.Shape[d]
+		o.Strides[d], o.Strides[end] = o.Strides[end], o.Strides[d]
+		return o
+	}
+	var args []any
+	for _, o := range s.In {
+		args = append(args, k.dense(last(o), tensor.F32))
+	}
+	to := last(s.Out)
+	out := to
+	if !to.Dense {
+		out = k.temp(tensor.F32, to.Shape)
+	}
+	columns := to.Shape[len(to.Shape)-1]
+	k.row("softmax", softmaxes[s.Op], to.Shape.Elems()/columns, columns, append(args, out, uint32(columns))...)
+	if !to.Dense {
+		k.copy(to, out)
+	}
+}
+
+// causalSoftmax adds the softmax of rows that don't see what comes after them.
+func (k *kernel) causalSoftmax(s *compile.Step) {
+	last := len(s.Out.Shape) - 1
+	rows, columns := s.Out.Shape[last-1], s.Out.Shape[last]
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	k.row("softmax", "causal_softmax_f32", s.Out.Shape.Elems()/columns, columns,
+		k.dense(s.In[0], tensor.F32), s.Out, uint32(rows), uint32(columns), scalar(s.In[1]))
+}
+
+// norm adds a norm of (x, w, b); w and b may be missing.
+func (k *kernel) norm(s *compile.Step) {
+	tensors := len(s.In) - 1
+	rows, columns := normRows(s)
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	var weights [2]*compile.Operand
+	for i := 1; i < tensors; i++ {
+		weights[i-1] = &s.In[i]
+	}
+	x, eps := k.dense(s.In[0], tensor.F32), scalar(s.In[tensors])
+	if s.Op == tensor.OpLayerNorm {
+		k.row("norm", "layernorm_f32", rows, columns, x, orNull(weights[0]), orNull(weights[1]), s.Out, uint32(columns), eps)
+	} else {
+		k.row("norm", "rmsnorm_f32", rows, columns, x, orNull(weights[0]), s.Out, uint32(columns), eps)
+	}
+}
+
+// normRows returns the rows and columns of a norm's operand.
+func normRows(s *compile.Step) (rows, columns int) {
+	shape := s.In[0].Shape
+	columns = shape[len(shape)-int(s.Ints[0]):].Elems()
+	return shape.Elems() / columns, columns
+}
+
+// normGrad adds the gradients of a norm by its operand, its weight and its bias, each of
+// which may be nil. eps is that of dx, epsW that of dw; w may be nil.
+func (k *kernel) normGrad(s *compile.Step, w, dx, dw, db *compile.Operand, eps, epsW compile.Operand) {
+	rows, columns := normRows(s)
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	name := "rmsnorm_grad_f32"
+	if s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpLayerNormGradW {
+		name = "layernorm_grad_f32"
+	}
+	x, dy := k.dense(s.In[0], tensor.F32), k.dense(s.In[1], tensor.F32)
+	var products *compile.Operand
+	if dw != nil {
+		t := k.temp(tensor.F32, tensor.Shape{rows, columns})
+		products = &t
+	}
+	add := func(dx, products *compile.Operand, eps compile.Operand) {
+		k.row("norm", name, rows, columns, x, dy, orNull(w), orNull(dx), orNull(products), uint32(columns), scalar(eps))
+	}
+	switch {
+	case dx != nil && dw != nil && eps.Scalar != epsW.Scalar:
+		add(nil, products, epsW)
+		add(dx, nil, eps)
+	case dx != nil:
+		add(dx, products, eps)
+	default:
+		add(nil, products, epsW)
+	}
+	if dw != nil {
+		k.columns(*dw, *products, 1, rows, columns, 1)
+	}
+	if db != nil {
+		k.columns(*db, dy, 1, rows, columns, 1)
+	}
+}
+
+// normGrads adds a gradient of a norm, or several of one.
+func (k *kernel) normGrads(s *compile.Step) {
+	eps := s.In[len(s.In)-1]
+	switch {
+	case s.Fused == compile.NormGrad && s.Ints[1] != 0:
+		k.normGrad(s, &s.In[2], &s.Out, &s.Also[0], &s.Also[1], s.In[3], eps)
+	case s.Fused == compile.NormGrad:
+		k.normGrad(s, &s.In[2], &s.Out, &s.Also[0], nil, s.In[3], eps)
+	case s.Op == tensor.OpLayerNormGradW || s.Op == tensor.OpRMSNormGradW:
+		k.normGrad(s, nil, nil, &s.Out, nil, eps, eps)
+	case len(s.In) == 4:
+		k.normGrad(s, &s.In[2], &s.Out, nil, nil, eps, eps)
+	default:
+		k.normGrad(s, nil, &s.Out, nil, nil, eps, eps)
+	}
+}
