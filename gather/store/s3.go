@@ -137,7 +137,7 @@ const putAttempts = 6
 func (s *S3) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
 	whole, again := section(r, size)
 	for attempt := 1; ; attempt++ {
-		if again { // a reader an attempt: the transport may still read that of the last one
+		if again { // the transport may still read the reader of the last attempt
 			r = io.NewSectionReader(whole, 0, size)
 		}
 		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())

@@ -20,7 +20,7 @@
 // Take; the same messages go over it.
 //
 // The rings are as long as Welcome says. Their memory comes page by page when messages
-// first lie there, and [conn.Trim] gives it back when none do. A page of bells belongs to
+// first lie there, and [ipc.Trim] gives it back when none do. A page of bells belongs to
 // a [Waiter]: its owner sleeps on it and its peers ring. A Waiter that was given in the
 // options serves any number of conns with one bell, so the two bells are the same; a conn
 // of its own has two, for the goroutine that receives and the one that sends. Both files

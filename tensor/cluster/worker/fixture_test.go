@@ -117,6 +117,22 @@ func (f *fixture) recv(kind uint32) []byte {
 	return bytes.Clone(m.Body)
 }
 
+// tryRecv returns the worker's next message to the dispatcher, if there is one. It skips
+// Device, by which a worker on a loaded machine says that it is busy.
+func (f *fixture) tryRecv() (ipc.Message, bool) {
+	f.Helper()
+	for {
+		m, ok, err := f.conn.TryRecv()
+		if err != nil {
+			f.Fatal(err)
+		}
+		if !ok || m.Kind != wire.KindDevice {
+			return m, ok
+		}
+		f.conn.Release()
+	}
+}
+
 // open opens a session.
 func (f *fixture) open(id, quota uint64) {
 	f.Helper()

@@ -104,11 +104,7 @@ func (d *duet) next() (rank int, m ipc.Message) {
 	d.Helper()
 	if err := d.waiter.Wait(d.ctx, func() bool {
 		for r, w := range d.w {
-			got, ok, err := w.conn.TryRecv()
-			if err != nil {
-				d.Fatal(err)
-			}
-			if ok {
+			if got, ok := w.tryRecv(); ok {
 				rank, m = r, ipc.Message{Kind: got.Kind, Body: bytes.Clone(got.Body), Files: got.Files}
 				w.conn.Release()
 				return true
@@ -190,6 +186,7 @@ func (d *duet) asks() (asked bool) {
 					d.Fatalf("%+v, %v; expected Ask once", turn, err)
 				}
 				asked = true
+			case wire.KindDevice: // on a loaded machine it says that it is busy
 			default:
 				d.Fatalf("the first worker says %s", wire.KindName(m.Kind))
 			}
@@ -218,8 +215,8 @@ func TestLead(t *testing.T) {
 			t.Errorf("the other has done %d runs", runs)
 		}
 	}
-	if m, ok, err := d.w[1].conn.TryRecv(); ok || err != nil {
-		t.Errorf("the other says %s, %v", wire.KindName(m.Kind), err)
+	if m, ok := d.w[1].tryRecv(); ok {
+		t.Errorf("the other says %s", wire.KindName(m.Kind))
 	}
 }
 
