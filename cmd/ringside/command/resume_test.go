@@ -137,7 +137,8 @@ func resumeAfterKill(t *testing.T, workers int, file string) {
 	}
 }
 
-// TestHangup: the end of the terminal ends a run in good order, as an interrupt does.
+// TestHangup checks that the end of the terminal ends a run in good order, as an interrupt
+// does, with status 129.
 func TestHangup(t *testing.T) {
 	// Tests started by nohup ignore hang-ups, and so do their children, unless the tests
 	// listen for them.
@@ -152,8 +153,9 @@ func TestHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wait("^checkpoint +" + folder)
-	if err := c.end(); err != nil {
-		t.Error(err)
+	var exit *exec.ExitError
+	if err := c.end(); !errors.As(err, &exit) || exit.ExitCode() != 129 {
+		t.Errorf("%v, expected exit status 129", err)
 	}
 	k, err := checkpoint.Open(folder)
 	if err != nil || k.Step < 10 {
