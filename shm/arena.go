@@ -29,8 +29,8 @@ type ArenaOptions struct {
 	// of its own size.
 	First int64
 
-	// Second, if set, is the least size of every segment but the first. A block that is
-	// larger than First has one of that size already.
+	// Second, if set, is the least size of every segment but the first, and of that one
+	// too if its first block takes more than a quarter of First: more such will come.
 	Second int64
 
 	// Growth is the size in bytes at which the doubling ends, 256 MiB.

@@ -23,7 +23,7 @@ func (a *Arena) grow(pages int) error {
 		return nil
 	}
 	need := roundUp(int64(pages)*pageSize, int64(os.Getpagesize()))
-	if a.made > 0 || need > a.next {
+	if a.made > 0 || need > a.next/4 {
 		a.next = max(a.next, a.opt.Second)
 	}
 	size := max(a.next, need)

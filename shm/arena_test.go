@@ -244,13 +244,13 @@ func TestSecondSegment(t *testing.T) {
 		blocks []int
 		want   []int64
 	}{
-		{[]int{10, 20, 4 << 10}, []int64{1 << 17}},
-		{[]int{10, 1 << 17, 1 << 17, 1 << 20}, []int64{1 << 17, 1 << 20, 2 << 20}},
+		{[]int{10, 20, 4 << 10}, []int64{1 << 18}},
+		{[]int{10, 1 << 17, 1 << 17, 1 << 20}, []int64{1 << 18, 1 << 20, 2 << 20}},
 		{[]int{1 << 18, 1 << 18, 10}, []int64{1 << 20}},
 		{[]int{3 << 20, 10, 10}, []int64{3 << 20, 1 << 20}},
 	} {
 		var sizes []int64
-		a := newArena(t, &ArenaOptions{First: 1 << 17, Second: 1 << 20, OnSegment: func(s *Segment) { sizes = append(sizes, s.Size()) }})
+		a := newArena(t, &ArenaOptions{First: 1 << 18, Second: 1 << 20, OnSegment: func(s *Segment) { sizes = append(sizes, s.Size()) }})
 		for _, n := range c.blocks {
 			defer alloc(t, a, n).Release()
 		}
