@@ -11,8 +11,8 @@
 //
 // A kernel that can fail because of its operands' values notes the first failure, and the
 // kernels after it compute something. Run waits for the end of a program with such a step
-// and returns the error itself. Only the loss of the device comes late: memory.ErrLost, which
-// every later call of the device returns too.
+// and returns the error itself. Only the loss of the device comes late: memory.ErrLost,
+// which every later call of the device returns too.
 //
 // The stop flag is looked at before every step, and inside of steps on the host. Kernels
 // on their way can't be stopped. So a step of more than maxLaunch elements has no kernel,

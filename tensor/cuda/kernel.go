@@ -22,7 +22,7 @@ type launch struct {
 	text, name  string
 	grid, block [3]uint32
 	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure
-	work        int   // about how many elements an elementwise kernel computes in its time
+	work        int   // the elements that an elementwise kernel computes in its time
 	function    driver.Function
 }
 

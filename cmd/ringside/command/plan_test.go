@@ -42,7 +42,7 @@ func TestPlanDump(t *testing.T) {
 // TestPlanDumpCUDA checks that the steps of a plan for a GPU are listed with where they
 // run.
 func TestPlanDumpCUDA(t *testing.T) {
-	out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--device", "cuda")
+	out, _, err := execute(t, "plan", "dump", "--model", "lenet", "--device", "cuda")
 	if err != nil {
 		t.Fatal(err)
 	}
