@@ -27,6 +27,7 @@
 //	kernel.go   what a step launches: generated kernels and those of the library
 //	matmul.go   matrix products
 //	rows.go     softmax, norms and their gradients
+//	attention.go an attention: products and softmax
 //	move.go     fills, pads, concatenations
 //	index.go    steps with an index, which can fail
 //	reduce.go   reductions, and chains that end in one

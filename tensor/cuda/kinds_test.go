@@ -108,6 +108,26 @@ var kinds = []struct {
 		}
 		return []*tensor.Tensor{a, b, c, grads[0], o.of(tensor.F32, 2, 4, 6).CausalSoftmax(0.5), o.of(tensor.F32, 4, 4).CausalSoftmax(-1)}
 	}},
+	{"attention", func(o *operands) (out []*tensor.Tensor) {
+		for _, causal := range []bool{false, true} {
+			q, key, value := o.of(tensor.F32, 2, 2, 3, 5, 4), o.of(tensor.F32, 2, 2, 1, 5, 4), o.of(tensor.F32, 2, 2, 1, 5, 6)
+			for _, x := range []*tensor.Tensor{q, key, value} {
+				x.RequireGrad()
+			}
+			scores := q.Matmul(key.T())
+			p := scores.MulS(0.5).Softmax(-1)
+			if causal {
+				p = scores.CausalSoftmax(0.5)
+			}
+			y := p.Matmul(value)
+			grads, err := autograd.Grad(y.Mul(o.of(tensor.F32, 2, 2, 3, 5, 6)).Sum(), q, key, value)
+			if err != nil {
+				panic(err)
+			}
+			out = append(append(out, y), grads...)
+		}
+		return out
+	}},
 	{"norms", func(o *operands) []*tensor.Tensor {
 		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
 		w, b := o.of(tensor.F32, 7).RequireGrad(), o.of(tensor.F32, 7).RequireGrad()

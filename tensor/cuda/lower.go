@@ -86,6 +86,10 @@ func (k *kernel) step(s *compile.Step) {
 		for _, u := range updates(s) {
 			k.tiles(u)
 		}
+	case compile.Attention:
+		k.attention(s)
+	case compile.AttentionGrad:
+		k.attentionGrad(s)
 	case compile.NormGrad:
 		k.normGrads(s)
 	case compile.LossGrad:
@@ -101,7 +105,7 @@ func (k *kernel) step(s *compile.Step) {
 func (k *kernel) single(s *compile.Step) {
 	switch s.Op {
 	case tensor.OpMatmul:
-		k.matmul(s)
+		k.product(s.Out, s.In[0], s.In[1])
 	case tensor.OpFull:
 		k.full(s.Out, s.In[0])
 	case tensor.OpPad:

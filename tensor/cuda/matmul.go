@@ -38,14 +38,13 @@ func matricesOf(o compile.Operand, batch tensor.Shape) matrices {
 	return matrices{o, o.Strides[n-2], o.Strides[n-1], head.Broadcast(batch)}
 }
 
-// matmul adds a product of matrices.
-func (k *kernel) matmul(s *compile.Step) {
-	d, ok := gemms[s.Out.DType]
+// product adds out = a b. out is dense.
+func (k *kernel) product(out, a, b compile.Operand) {
+	d, ok := gemms[out.DType]
 	if !ok {
 		k.host = true
 		return
 	}
-	out, a, b := s.Out, s.In[0], s.In[1]
 	last := len(out.Shape) - 2
 	batch, m, n := out.Shape[:last], out.Shape[last], out.Shape[last+1]
 	depth := a.Shape[len(a.Shape)-1]
