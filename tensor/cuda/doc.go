@@ -26,8 +26,9 @@
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library
 //	matmul.go   matrix products
-//	rows.go     softmax, norms and their gradients
+//	rows.go     softmax, norms and their gradients, rope
 //	attention.go an attention: products and softmax
+//	pool.go     pools
 //	move.go     fills, pads, concatenations
 //	index.go    steps with an index, which can fail
 //	reduce.go   reductions, and chains that end in one

@@ -128,6 +128,25 @@ var kinds = []struct {
 		}
 		return out
 	}},
+	{"rotary embedding", func(o *operands) []*tensor.Tensor {
+		cos, sin := o.of(tensor.F32, 5, 3), o.of(tensor.F32, 5, 3)
+		x := o.of(tensor.F32, 5, 2, 6).RequireGrad()
+		y := x.Permute(1, 0, 2).Rope(cos, sin)
+		grads, err := autograd.Grad(y.Square().Sum(), x)
+		if err != nil {
+			panic(err)
+		}
+		return append(grads, y, o.of(tensor.F64, 5, 6).Rope(cos.Cast(tensor.F64), sin.Cast(tensor.F64)))
+	}},
+	{"pools", func(o *operands) []*tensor.Tensor {
+		x := o.of(tensor.F32, 2, 3, 7, 6).RequireGrad()
+		a, b := x.MaxPool2D(3, 2, 1), x.AvgPool2D(2, 2, 0)
+		grads, err := autograd.Grad(a.Square().Sum().Add(b.Square().Sum()), x)
+		if err != nil {
+			panic(err)
+		}
+		return append(grads, a, b)
+	}},
 	{"norms", func(o *operands) []*tensor.Tensor {
 		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
 		w, b := o.of(tensor.F32, 7).RequireGrad(), o.of(tensor.F32, 7).RequireGrad()

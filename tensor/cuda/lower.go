@@ -128,6 +128,10 @@ func (k *kernel) single(s *compile.Step) {
 		k.normGrads(s)
 	case tensor.OpCrossEntropyGrad:
 		k.crossEntropy(s, &s.Out, nil, &s.In[2])
+	case tensor.OpRope:
+		k.rope(s)
+	case tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad:
+		k.pool(s)
 	case tensor.OpDropout:
 		k.host = true
 	default:

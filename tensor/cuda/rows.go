@@ -161,3 +161,32 @@ func (k *kernel) normGrads(s *compile.Step) {
 		k.normGrad(s, nil, &s.Out, nil, nil, eps, eps)
 	}
 }
+
+// rope adds a rotary embedding: halves a and b of a row become a cos - b sin and
+// b cos + a sin, or those of the other direction.
+func (k *kernel) rope(s *compile.Step) {
+	x, cos, sin := s.In[0], s.In[1], s.In[2]
+	last := len(x.Shape) - 1
+	h := x.Shape[last] / 2
+	half := func(o compile.Operand, i int) compile.Operand {
+		o.Shape, o.Dense = slices.Clone(o.Shape), false
+		o.Shape[last] = h
+		o.Off += i * h * o.Strides[last]
+		return o
+	}
+	a, b := half(x, 0), half(x, 1)
+	first, second := tensor.OpSub, tensor.OpAdd
+	if s.Ints[0] != 0 {
+		first, second = second, first
+	}
+	for i, join := range []tensor.Op{first, second} {
+		k.tiles(&compile.Step{
+			Instr: s.Instr, Fused: compile.Tiles, In: []compile.Operand{a, b, cos, sin}, Out: half(s.Out, i),
+			Body: []compile.Inst{
+				{Op: tensor.OpMul, DType: x.DType, In: []int{i, 2}, Out: -1},
+				{Op: tensor.OpMul, DType: x.DType, In: []int{1 - i, 3}, Out: -1},
+				{Op: join, DType: x.DType, In: []int{-1, -2}, Out: 0},
+			},
+		})
+	}
+}
