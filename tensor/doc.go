@@ -25,7 +25,8 @@
 // An operation whose result is read at once is a program of one instruction, which is
 // compiled once however often it comes back. It costs a round trip to the worker and the
 // operation itself; `ringside bench eager` measures it. Release such results with a
-// Scope, or leave them to the garbage collector.
+// Scope, or leave them to the garbage collector: the session runs it when the bytes of
+// values that only the collector can free have doubled, and are at least 64 MiB.
 //
 //	x := tensor.RandN(sess, tensor.F32, 1000)
 //	m, _ := x.Mean().Item()                    // one round trip

@@ -187,6 +187,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		}
 	}
 	b.Frees = append(b.Frees, s.frees...)
+	s.dropped.collect()
 	var dropped int
 	b.Frees, dropped = s.dropped.take(b.Frees)
 	s.stats.Live -= dropped

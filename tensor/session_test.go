@@ -328,7 +328,7 @@ func TestCollectorFrees(t *testing.T) {
 	for range 100 {
 		runtime.GC()
 		s.dropped.mu.Lock()
-		n := len(s.dropped.ids)
+		n := len(s.dropped.values)
 		s.dropped.mu.Unlock()
 		if n > 0 {
 			break

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // value is the result of one operation. Handles (Tensor) and graph edges point to it.
@@ -58,45 +59,113 @@ func (v *value) release() {
 	if !v.flushed {
 		return
 	}
-	if v.tracked {
-		v.cleanup.Stop()
-		v.tracked = false
-	}
+	v.untrack(&s.dropped)
 	if v.epoch != s.rec.epoch { // else it is an input of the program, which frees it
 		s.frees = append(s.frees, v.id)
 	}
 }
 
-// track has the garbage collector add v's id to g when v cannot be reached any more. It
-// is called once v exists at the engine, so values that a Scope drops before cost
-// nothing.
+// track has the garbage collector add v to g when v cannot be reached any more. It is
+// called once v exists at the engine, so values that a Scope drops before cost nothing.
 func (v *value) track(g *garbage) {
 	if v.tracked || v.err != nil {
 		return
 	}
 	v.tracked = true
-	v.cleanup = runtime.AddCleanup(v, g.add, v.id)
+	n := v.bytes()
+	g.live += n
+	v.cleanup = runtime.AddCleanup(v, g.add, dropped{v.id, n})
 }
 
-// garbage collects the ids of values that the garbage collector found. The collector's
-// goroutine calls add, the session's take.
+// untrack undoes track for a value that is released.
+func (v *value) untrack(g *garbage) {
+	if v.tracked {
+		v.cleanup.Stop()
+		v.tracked = false
+		g.live -= v.bytes()
+	}
+}
+
+// bytes returns the size of v at the engine.
+func (v *value) bytes() int { return v.shape.Elems() * v.dtype.Size() }
+
+// collectAt is the least number of bytes for which garbage runs the collector.
+const collectAt = 64 << 20
+
+// garbage collects the values that the garbage collector found, and runs the collector
+// for them: Go does not see the memory of the engine, so a program that drops tensors
+// without Scope or Free would grow until something else started it. The collector's
+// goroutine calls add, the session's all else.
 type garbage struct {
-	mu  sync.Mutex
-	ids []uint64
+	live int // bytes of the tracked values that are not known to be dead
+	at   int // the collector runs when live is that much
+
+	mu     sync.Mutex
+	values []dropped
 }
 
-func (g *garbage) add(id uint64) {
+// dropped is a value that cannot be reached any more.
+type dropped struct {
+	id    uint64
+	bytes int
+}
+
+func (g *garbage) add(d dropped) {
 	g.mu.Lock()
-	g.ids = append(g.ids, id)
+	g.values = append(g.values, d)
 	g.mu.Unlock()
 }
 
-// take appends the ids to b and forgets them. It returns their number.
+// take appends the ids of the values to b and forgets them. It returns their number.
 func (g *garbage) take(b []uint64) ([]uint64, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := len(g.ids)
-	b = append(b, g.ids...)
-	g.ids = g.ids[:0]
+	n := len(g.values)
+	for _, d := range g.values {
+		b = append(b, d.id)
+		g.live -= d.bytes
+	}
+	g.values = g.values[:0]
+	if n > 0 {
+		g.at = max(2*g.live, collectAt)
+	}
 	return b, n
+}
+
+// collect runs the collector if the bytes of tracked values have doubled since the last
+// time.
+func (g *garbage) collect() {
+	if g.live >= max(g.at, collectAt) {
+		g.at = 2 * g.live // until take knows what it found
+		collectGarbage()
+	}
+}
+
+// cleanupsEnd bounds the wait for cleanups: those of the program may be slow.
+const cleanupsEnd = time.Second
+
+// collectGarbage runs the collector and waits until the cleanups of values that were
+// unreachable have run. They may overtake each other within one collection, so it waits
+// for a cleanup of a second one.
+func collectGarbage() {
+	end := time.NewTimer(cleanupsEnd)
+	defer end.Stop()
+	for range 2 {
+		ran := cleanupRan()
+		runtime.GC()
+		select {
+		case <-ran:
+		case <-end.C:
+			return
+		}
+	}
+}
+
+// cleanupRan returns a channel that is closed by a cleanup of the next collection.
+//
+//go:noinline
+func cleanupRan() <-chan struct{} {
+	ran := make(chan struct{})
+	runtime.AddCleanup(&dropped{}, func(c chan struct{}) { close(c) }, ran)
+	return ran
 }
