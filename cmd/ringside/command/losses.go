@@ -50,7 +50,7 @@ func newLossLog(dir string, resumed bool) (*lossLog, error) {
 	if _, err := os.Stat(path); err == nil && !resumed {
 		return nil, usagef("--log-dir %s: %s is another run's; name another folder, or go on with that run by --resume", dir, path)
 	}
-	if err := safetensors.Writable(path); err != nil { // now rather than after the first steps
+	if err := safetensors.Writable(path); err != nil { // before the first steps
 		return nil, fmt.Errorf("--log-dir: %w", err)
 	}
 	return &lossLog{path: path}, nil
