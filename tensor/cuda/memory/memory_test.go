@@ -241,6 +241,30 @@ func TestStaged(t *testing.T) {
 	l.nothingLeft(t)
 }
 
+// TestUnrecordedSlot fails to record where a copy to the only slot ends. The copies that
+// use the slot after it are right all the same.
+func TestUnrecordedSlot(t *testing.T) {
+	t.Setenv("FAKECUDA_DELAY_US", "20000")
+	t.Setenv("FAKECUDA_FAIL", "cuEventRecord:3=2")
+	l := standIn(t)
+	d := l.device(t, 0, &memory.Options{Segment: 4 * mib, Slots: 1, Slot: 4096})
+	pool, s := must(d.NewPool(memory.Handles)), must(d.NewStream())
+	a, b := must(pool.Alloc(4096)), must(pool.Alloc(4096))
+	want, got := noise(4096, 1), make([]byte, 4096)
+	check(t, s.Write(pool.Address(a), noise(4096, 2)), s.Write(pool.Address(b), noise(4096, 3)))
+	if err := s.Read(got, pool.Address(a)); !errors.Is(err, driver.OutOfMemory) {
+		t.Errorf("a copy whose end the driver can't record: %v, want %v", err, driver.OutOfMemory)
+	}
+	check(t, s.Write(pool.Address(b), want), s.Read(got, pool.Address(b)))
+	if !bytes.Equal(got, want) {
+		t.Error("the copy before wrote to the slot after Write had filled it")
+	}
+	a.Release()
+	b.Release()
+	check(t, s.Close(), pool.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
 // TestReleaseInOrder checks that a block which late work reads is not handed out again
 // before that work is done, and that Mark doesn't wait.
 func TestReleaseInOrder(t *testing.T) {

@@ -52,6 +52,16 @@ func (s *slots) take() (int, error) {
 	return i, s.api.EventSynchronize(s.done[i])
 }
 
+// record notes where the copy of slot i ends. If the driver can't, it waits for the copy:
+// take would not.
+func (s *slots) record(i int, in driver.Stream) error {
+	err := s.api.EventRecord(s.done[i], in)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.api.StreamSynchronize(in))
+}
+
 // slot returns the first n bytes of slot i.
 func (s *slots) slot(i, n int) []byte { return s.mem[i*s.size:][:n:n] }
 
@@ -67,7 +77,7 @@ func (s *slots) write(dst driver.DevicePtr, src []byte, to driver.Stream) error 
 		if err := s.api.CopyHtoDAsync(dst, b, to); err != nil {
 			return err
 		}
-		if err := s.api.EventRecord(s.done[i], to); err != nil {
+		if err := s.record(i, to); err != nil {
 			return err
 		}
 		src, dst = src[len(b):], dst+driver.DevicePtr(len(b))
@@ -90,7 +100,7 @@ func (s *slots) read(dst []byte, src driver.DevicePtr, from driver.Stream) error
 			if err := s.api.CopyDtoHAsync(s.slot(i, n), src+driver.DevicePtr(at), from); err != nil {
 				return err
 			}
-			if err := s.api.EventRecord(s.done[i], from); err != nil {
+			if err := s.record(i, from); err != nil {
 				return err
 			}
 			ahead, at = append(ahead, piece{i, n}), at+n
