@@ -73,7 +73,11 @@ Result enter(const char *name) {
 	for (int i = 0; i < fault_count; i++) {
 		struct fault *f = &faults[i];
 		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) {
-			if (!current || !lost(f->code)) return f->code;
+			if (!lost(f->code)) return f->code;
+			if (!current) { // as context_end does
+				drain_all();
+				return f->code;
+			}
 			current->lost = f->code;
 			return context_end();
 		}
