@@ -49,7 +49,7 @@ func TestCodes(t *testing.T) {
 		MapFailed, NoBinaryForGPU, ECCUncorrectable, PeerUnsupported, InvalidPTX, NVLinkUncorrectable, UnsupportedPTXVersion,
 		InvalidHandle, IllegalState, NotFound, NotReady, IllegalAddress, LaunchTimeout, PeerAlreadyEnabled, PeerNotEnabled,
 		ContextDestroyed, Assert, AlreadyRegistered, NotRegistered, LaunchFailed, NotPermitted, NotSupported, SystemNotReady,
-		DriverMismatch, CompatNotSupported, CaptureUnsupported, CaptureInvalidated, Unknown,
+		DriverMismatch, CompatNotSupported, MPSClientTerminated, CaptureUnsupported, CaptureInvalidated, ExternalDevice, Unknown,
 	} {
 		if r.Name() == "" {
 			t.Errorf("%d is not in the table", r)
@@ -59,7 +59,7 @@ func TestCodes(t *testing.T) {
 
 func TestLost(t *testing.T) {
 	for r, want := range map[Result]bool{
-		IllegalAddress: true, LaunchFailed: true, 716: true, Assert: true, ECCUncorrectable: true,
+		IllegalAddress: true, LaunchFailed: true, 716: true, Assert: true, ECCUncorrectable: true, MPSClientTerminated: true, ExternalDevice: true,
 		OutOfMemory: false, NotReady: false, InvalidContext: false, AlreadyRegistered: false, NotRegistered: false, 720: false,
 	} {
 		if r.Lost() != want {

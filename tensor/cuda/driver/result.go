@@ -41,6 +41,7 @@ const (
 	SystemNotReady        Result = 802
 	DriverMismatch        Result = 803
 	CompatNotSupported    Result = 804
+	MPSClientTerminated   Result = 810
 	CaptureUnsupported    Result = 900
 	CaptureInvalidated    Result = 901
 	CaptureUnmatched      Result = 903
@@ -48,6 +49,7 @@ const (
 	CaptureIsolation      Result = 905
 	CapturedEvent         Result = 907
 	GraphUpdateFailed     Result = 910
+	ExternalDevice        Result = 911
 	Unknown               Result = 999
 )
 
@@ -99,7 +101,7 @@ func (r Result) Advice() string { return codes[r].advice }
 // to end and another one to take its place.
 func (r Result) Lost() bool {
 	switch r {
-	case ECCUncorrectable, NVLinkUncorrectable, ContextDestroyed, LaunchTimeout, Assert:
+	case ECCUncorrectable, NVLinkUncorrectable, ContextDestroyed, LaunchTimeout, Assert, MPSClientTerminated, ExternalDevice:
 		return true
 	}
 	return r == IllegalAddress || r >= 714 && r <= LaunchFailed
@@ -170,6 +172,7 @@ var codes = map[Result]code{
 	802: {"SYSTEM_NOT_READY", "system not yet initialized", "on machines with NVSwitch start the fabric manager: systemctl start nvidia-fabricmanager"},
 	803: {"SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination", "libcuda and the kernel module differ in version: restart the machine after a driver update"},
 	804: {"COMPAT_NOT_SUPPORTED_ON_DEVICE", "forward compatibility was attempted on non supported HW", "remove the cuda-compat folder from LD_LIBRARY_PATH"},
+	810: {"MPS_CLIENT_TERMINATED", "the MPS client has been terminated by the server", ""},
 	900: {"STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing", ""},
 	901: {"STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture", ""},
 	902: {"STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences", ""},
@@ -181,5 +184,6 @@ var codes = map[Result]code{
 	908: {"STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread", ""},
 	909: {"TIMEOUT", "wait operation timed out", ""},
 	910: {"GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update", ""},
+	911: {"EXTERNAL_DEVICE", "an async error has occured in external entity outside of CUDA", ""},
 	999: {"UNKNOWN", "unknown error", "dmesg may hold the kernel module's message (Xid)"},
 }

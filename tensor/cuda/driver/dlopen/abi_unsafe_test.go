@@ -205,6 +205,31 @@ func TestABI(t *testing.T) {
 	}
 }
 
+// documented finds the codes of cuda.h and what it says of each.
+var documented = regexp.MustCompile(`(?s)/\*\*([^/]*)\*/\s*(CUDA_ERROR_\w+)\s*=\s*(\d+)`)
+
+// TestABILost compares Lost with NVIDIA's cuda.h, which says after what errors a process
+// has to be terminated.
+func TestABILost(t *testing.T) {
+	header, err := os.ReadFile(nvidia(t, "include/cuda.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, m := range documented.FindAllStringSubmatch(string(header), -1) {
+		if !strings.Contains(m[1], "terminated") {
+			continue
+		}
+		lost++
+		if n, _ := strconv.Atoi(m[3]); !driver.Result(n).Lost() {
+			t.Errorf("after %s (%d) the process must be terminated, and Lost is false", m[2], n)
+		}
+	}
+	if lost < 10 {
+		t.Errorf("%d codes after which a process must be terminated: is the header read right?", lost)
+	}
+}
+
 // compiles checks that the compiler accepts c, which includes header.
 func compiles(t *testing.T, header, c string) {
 	t.Helper()

@@ -65,7 +65,8 @@ __attribute__((constructor)) static void configure(void) {
 
 // lost reports whether an error leaves a context of no use.
 static bool lost(int code) {
-	return code == 214 || code == 220 || code == 700 || code == 702 || code == 709 || code == 710 || (code >= 714 && code <= 719);
+	return code == 214 || code == 220 || code == 700 || code == 702 || code == 709 || code == 710 || (code >= 714 && code <= 719) ||
+		code == 810 || code == 911;
 }
 
 Result enter(const char *name) {
