@@ -71,19 +71,18 @@ static bool lost(int code) {
 
 Result enter(const char *name) {
 	__atomic_add_fetch(&entry->calls, 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < fault_count; i++) {
+	int code = OK;
+	for (int i = 0; i < fault_count; i++) { // each counts all calls
 		struct fault *f = &faults[i];
-		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) {
-			if (!lost(f->code)) return f->code;
-			if (!current) { // as context_end does
-				drain_all();
-				return f->code;
-			}
-			current->lost = f->code;
-			return context_end();
-		}
+		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) code = f->code;
 	}
-	return OK;
+	if (!lost(code)) return code;
+	if (!current) { // as context_end does
+		drain_all();
+		return code;
+	}
+	current->lost = code;
+	return context_end();
 }
 
 void count(int kind, int by) { __atomic_add_fetch(&entry->alive[kind], by, __ATOMIC_SEQ_CST); }
