@@ -166,6 +166,60 @@ func TestAddAgain(t *testing.T) {
 	l.nothingLeft(t)
 }
 
+// removeAgain is the other process of TestRemoveAgain. args are the library, the kind and
+// the counters. The driver fails to wait twice.
+func removeAgain(_ context.Context, args []string) error {
+	d, err := library{path: args[0]}.open(0, small)
+	if err != nil {
+		return err
+	}
+	var f *os.File
+	if args[1] == memory.Descriptors.String() {
+		f = os.NewFile(3, "segment")
+	}
+	order, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	e := must(memory.ParseExport(order[:memory.ExportSize]))
+	h := shm.GetHandle(order[memory.ExportSize:])
+	before := must(fakecuda.ReadCounters(args[2]))
+	imports := d.NewImports(nil)
+	if err := imports.Add(1, e, f); err != nil {
+		return err
+	}
+	if err := imports.Remove(1, e.Segment); !errors.Is(err, driver.OutOfMemory) {
+		return fmt.Errorf("a driver that can't wait: %w", err)
+	}
+	if err := imports.ReleaseOwner(1); !errors.Is(err, driver.OutOfMemory) {
+		return fmt.Errorf("a driver that can't wait, for all segments of an owner: %w", err)
+	}
+	if _, err := imports.Resolve(1, h); err != nil {
+		return fmt.Errorf("the segment that stayed: %w", err)
+	}
+	if err := imports.Remove(1, e.Segment); err != nil {
+		return err
+	}
+	if after := must(fakecuda.ReadCounters(args[2])); after != before {
+		return fmt.Errorf("left: %+v, before the import %+v", after, before)
+	}
+	return errors.Join(imports.Close(), d.Close())
+}
+
+// TestRemoveAgain has another process remove a segment when the driver can't wait for the
+// work that may read it.
+func TestRemoveAgain(t *testing.T) {
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	// Of the other process alone: this one has loaded its library.
+	t.Setenv("FAKECUDA_FAIL", "cuCtxSynchronize:1=2,cuCtxSynchronize:2=2")
+	for _, k := range []memory.Kind{memory.Handles, memory.Descriptors} {
+		check(t, d.Try(k, otherProcess(nil, "remove-again", l.path, k.String(), l.counters)))
+	}
+	check(t, d.Close())
+	l.nothingLeft(t)
+}
+
 // tried is the other process of TestTry. args are the library and the kind.
 func tried(_ context.Context, args []string) error {
 	d, err := library{path: args[0]}.open(0, small)

@@ -136,7 +136,8 @@ func (t *Imports) Resolve(owner uint64, h shm.Handle) (driver.DevicePtr, error) 
 	return s.at + driver.DevicePtr(h.Off), nil
 }
 
-// Remove closes a segment after all work of the device, which may read it.
+// Remove closes a segment after all work of the device, which may read it. If the driver
+// can't wait for that, the segment stays, and Remove may be called again.
 // shm.ErrUnknownSegment.
 func (t *Imports) Remove(owner, id uint64) error {
 	t.mu.Lock()
@@ -150,28 +151,34 @@ func (t *Imports) Remove(owner, id uint64) error {
 
 // remove is called with mu.
 func (t *Imports) remove(key importKey) error {
-	s := t.segments[key]
-	delete(t.segments, key)
-	if t.counts[key.owner]--; t.counts[key.owner] == 0 {
-		delete(t.counts, key.owner)
-	}
-	return t.dev.Do(func() error {
+	s, idle := t.segments[key], false
+	err := t.dev.Do(func() error {
 		if err := t.dev.api.Synchronize(); err != nil {
 			return err
 		}
+		idle = true
 		if s.export.Kind == Descriptors {
 			return t.dev.unmap(s.at, s.mapped)
 		}
 		return t.dev.api.IPCCloseMemory(s.at)
 	})
+	if !idle && !errors.Is(err, ErrLost) {
+		return err
+	}
+	delete(t.segments, key)
+	if t.counts[key.owner]--; t.counts[key.owner] == 0 {
+		delete(t.counts, key.owner)
+	}
+	return err
 }
 
 // ReleaseOwner closes all segments of an owner, such as one whose process has ended.
+// Those stay that Remove would leave.
 func (t *Imports) ReleaseOwner(owner uint64) error {
 	return t.removeAll(func(k importKey) bool { return k.owner == owner })
 }
 
-// Close closes all segments.
+// Close closes all segments. Those stay that Remove would leave.
 func (t *Imports) Close() error { return t.removeAll(func(importKey) bool { return true }) }
 
 func (t *Imports) removeAll(which func(importKey) bool) error {

@@ -46,6 +46,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"latency":        latency,
 	"tried":          tried,
 	"add-again":      addAgain,
+	"remove-again":   removeAgain,
 }
 
 // calls returns how many calls this process has made.
