@@ -51,6 +51,7 @@ abi)
 	# The headers are first in a large package: the download ends when they are there.
 	package=$(apt apt-get -qq download --print-uris nvidia-cuda-dev | cut -d"'" -f2)
 	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 ./usr/include/cuda.h || true
+	tail -n 1 usr/include/cuda.h | grep -q '^#endif' || { echo "the download of cuda.h ended early" >&2; exit 1; }
 	mkdir -p "$cache/include" "$cache/lib"
 	mv usr/include/cuda.h "$cache/include/"
 	cp "$(find usr/lib -name 'libcuda.so.*.*' -type f)" "$cache/lib/libcuda.so.1"
