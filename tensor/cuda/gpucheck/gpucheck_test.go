@@ -67,6 +67,12 @@ func TestBundle(t *testing.T) {
 		if !strings.Contains(out, s.Step) {
 			t.Errorf("report.txt has no %s", s.Step)
 		}
+		if s.Step == "doctor" && !strings.Contains(s.Detail, "2 device(s); stand-in 0") {
+			t.Errorf("doctor: %s, want the devices of the stand-in", s.Detail)
+		}
+	}
+	if want := "library: " + standIn + " (chosen by LIBRARY)\n"; !strings.HasPrefix(out, want) {
+		t.Errorf("report.txt does not begin with %q:\n%s", want, out)
 	}
 
 	r, _, err = run(t, bundle, filepath.Join(bundle, "missing.so"))

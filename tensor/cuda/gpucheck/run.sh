@@ -8,20 +8,33 @@
 # written as it goes, into $OUT or this folder: report.txt and report.json have a row a
 # step, log.txt has what the steps printed. It changes no setting of the machine.
 #
-# Without a GPU the steps run over the stand-in, so that the bundle can be tried anywhere.
+# Without a GPU the steps run over the stand-in, so that the bundle can be tried anywhere;
+# LIBRARY=/path/to/libcuda.so.1 chooses another library. The first line of report.txt says
+# which one it was.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here}
-mkdir -p "$out"
-cd "$here" || exit 2
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 : >"$out/log.txt"
 rows=() failed=0
 standin=$here/standin/libcuda.so.1
 library=${LIBRARY:-$standin}
-if [ -z "${LIBRARY:-}" ] && compgen -G '/dev/nvidia[0-9]*' >/dev/null; then library=libcuda.so.1; fi
+case $library in
+/*) ;;
+*/*) library=$PWD/$library ;;
+esac
+cd "$here" || exit 2
+which="chosen by LIBRARY"
+if [ -z "${LIBRARY:-}" ]; then
+	which="the stand-in, because there is neither /dev/nvidia* nor /dev/dxg; LIBRARY=libcuda.so.1 tries the driver nevertheless"
+	if compgen -G '/dev/nvidia[0-9]*' >/dev/null || [ -e /dev/dxg ]; then
+		library=libcuda.so.1
+		which="the machine's driver"
+	fi
+fi
 # doctor looks here first; some containers mount the driver without telling the loader
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/lib/wsl/lib
-if [ "$library" = "$standin" ]; then LD_LIBRARY_PATH=$here/standin; fi
+case $library in */*) LD_LIBRARY_PATH=$(dirname "$library"):$LD_LIBRARY_PATH ;; esac
 
 # quote prints its arguments as a JSON string.
 quote() { printf '"%s"' "$(printf '%s' "$*" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
@@ -29,6 +42,7 @@ quote() { printf '"%s"' "$(printf '%s' "$*" | tr '\n\t' '  ' | tr -d '\000-\037'
 # report writes both reports.
 report() {
 	{
+		printf 'library: %s (%s)\n' "$library" "$which"
 		printf '%-24s %-8s %8s  %s\n' step status seconds detail
 		for row in "${rows[@]}"; do
 			IFS=$'\037' read -r name status seconds detail <<<"$row"
@@ -48,7 +62,7 @@ report() {
 }
 
 # step NAME SECONDS COMMAND... runs a command and adds its row: the last lines that it
-# printed, or the first failures of a test.
+# printed, of those that $show matches, or the first failures of a test.
 step() {
 	local name=$1 limit=$2 start=$EPOCHREALTIME text status=ok detail first rc
 	shift 2
@@ -59,7 +73,7 @@ step() {
 	124 | 137) status=timeout ;;
 	*) status=failed ;;
 	esac
-	detail=$(printf '%s\n' "$text" | grep -v '^$' | tail -n 3 | paste -sd ';' | sed 's/;/; /g')
+	detail=$(printf '%s\n' "$text" | grep -E "${show:-.}" | tail -n 3 | paste -sd ';' | sed 's/; */; /g')
 	if [ $status != ok ]; then
 		failed=1
 		first=$(printf '%s\n' "$text" | grep -E '^ +[a-z_]+\.go:|^panic|^fatal' | head -n 5 | tr '\n' ';')
@@ -78,7 +92,7 @@ skip() {
 
 facts() {
 	step kernel 5 uname -srvm
-	step doctor 30 ./ringside doctor
+	show=' GPU driver ' step doctor 30 ./ringside doctor
 	if command -v nvidia-smi >/dev/null; then
 		step nvidia-smi 20 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap,mig.mode.current --format=csv,noheader
 	else
@@ -152,4 +166,5 @@ for stage in "${@:-facts right}"; do
 	done
 done
 cat "$out/report.txt"
+echo "report.txt, report.json and log.txt are in $out"
 exit $failed
