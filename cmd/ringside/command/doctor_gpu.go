@@ -14,7 +14,7 @@ var (
 	// errNoLibrary is returned by openDriver where there is no driver.
 	errNoLibrary = errors.New("no libcuda.so.1")
 	// errWithoutGPU is returned by openDriver in a program built without GPUs.
-	errWithoutGPU = errors.New("this program is static, built without GPUs (tag nogpu)")
+	errWithoutGPU = errors.New("this program is static, built without GPUs (tag nogpu); make build makes one that looks for a driver")
 )
 
 // gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
@@ -49,7 +49,7 @@ func (h *host) gpu(ctx context.Context) finding {
 	if err != nil {
 		return warned("", "%s; the first can't be used: %v", text, err)
 	}
-	f.Found = text + "; " + f.Found + "; no engine uses them yet"
+	f.Found = text + "; " + f.Found + "; no command runs programs on them yet"
 	return f
 }
 

@@ -36,7 +36,7 @@ func TestDoctorGPU(t *testing.T) {
 		says   []string // in found or do
 	}{
 		{"none", nil, nil, missing, good, []string{"none; workers use the cores", "glibc", "TAGS=nogpu"}},
-		{"built without", node, nil, errWithoutGPU, good, []string{"static", "nogpu"}},
+		{"built without", node, nil, errWithoutGPU, good, []string{"static", "nogpu", "make build "}},
 		{"a GPU without its library", node, nil, missing, poor, []string{"1 device(s), but no driver", "--gpus all"}},
 		{"a library without its GPU", nil, noDevice, nil, poor, []string{"CUDA_ERROR_NO_DEVICE", "modprobe"}},
 		{"a hidden GPU", node, noDevice, nil, poor, []string{"CUDA_VISIBLE_DEVICES"}},
@@ -73,7 +73,7 @@ func TestDoctorStandIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "sys/module/nvidia/version": "550.1\n"}
-	devices := []string{"CUDA 12.4, 2 device(s); ", "1.0 GiB", "kernel module 550.1", "no engine"}
+	devices := []string{"CUDA 12.4, 2 device(s); ", "1.0 GiB", "kernel module 550.1", "no command runs"}
 	for _, c := range []struct {
 		name     string
 		key, set string
