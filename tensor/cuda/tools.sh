@@ -22,12 +22,16 @@ apt() {
 		-o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root "$@"
 }
 
+# prepare FILES makes a folder for the download and a list of packages of its own.
 prepare() {
 	mkdir -p "$cache"
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	uri=$(mirror)
-	[ "$uri" ] || { echo "no mirror of Debian in the machine's sources" >&2; exit 1; }
+	[ "$uri" ] || {
+		echo "no mirror of Debian in the machine's sources: put $1 of CUDA 12.4 into $cache" >&2
+		exit 1
+	}
 	mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
 	echo "deb $uri $suite non-free" >"$work/sources.list"
 	apt apt-get -qq update
@@ -37,7 +41,7 @@ prepare() {
 case "${1-}" in
 assembler)
 	have bin/ptxas bin/cuobjdump bin/nvdisasm && exit 0
-	prepare
+	prepare "bin/ptxas, bin/cuobjdump and bin/nvdisasm"
 	apt apt-get -qq download nvidia-cuda-toolkit
 	dpkg-deb --fsys-tarfile nvidia-cuda-toolkit_*.deb | tar -x ./usr/bin/ptxas ./usr/bin/cuobjdump ./usr/bin/nvdisasm
 	mkdir -p "$cache/bin"
@@ -45,7 +49,7 @@ assembler)
 	;;
 abi)
 	have include/cuda.h lib/libcuda.so.1 && exit 0
-	prepare
+	prepare "include/cuda.h and lib/libcuda.so.1"
 	apt apt-get -qq download libcuda1
 	dpkg-deb -x libcuda1_*.deb .
 	# The headers are first in a large package: the download ends when they are there.
