@@ -6,7 +6,7 @@ func (r *running) onHost(i int) error {
 	waits := false
 	for _, o := range s.In {
 		if o.Scalar < 0 {
-			copied, err := r.lower(o.Buf, true)
+			copied, err := r.download(o.Buf, true)
 			if err != nil {
 				return err
 			}
@@ -15,18 +15,18 @@ func (r *running) onHost(i int) error {
 	}
 	for _, o := range s.Outs() {
 		whole := o.Dense && o.Shape.Elems()*o.DType.Size() == r.c.plan.Buffers[o.Buf].Size
-		copied, err := r.lower(o.Buf, !whole)
+		copied, err := r.download(o.Buf, !whole)
 		if err != nil {
 			return err
 		}
-		waits = waits || copied || r.buffers[o.Buf].rising
+		waits = waits || copied || r.buffers[o.Buf].uploading
 	}
 	if waits {
 		if err := r.Sync(); err != nil {
 			return err
 		}
 		for k := range r.buffers {
-			r.buffers[k].rising = false
+			r.buffers[k].uploading = false
 		}
 	}
 	if r.did.HostSteps == nil {
@@ -43,9 +43,9 @@ func (r *running) onHost(i int) error {
 	return nil
 }
 
-// lower makes a copy of a buffer on the host if there is none. If its content is needed
-// and not here it begins to copy that, and reports it.
-func (r *running) lower(buf int, content bool) (copied bool, err error) {
+// download makes a copy of a buffer on the host if there is none. If its content is
+// needed and not here it begins to copy that, and reports it.
+func (r *running) download(buf int, content bool) (copied bool, err error) {
 	b, n := &r.buffers[buf], r.c.plan.Buffers[buf].Size
 	if n == 0 {
 		return false, nil
@@ -64,22 +64,22 @@ func (r *running) lower(buf int, content bool) (copied bool, err error) {
 	return true, r.stream.Download(b.copy, b.at, n)
 }
 
-// raise copies a buffer to the device if its content is on the host alone.
-func (r *running) raise(buf int) error {
+// upload copies a buffer to the device if its content is on the host alone.
+func (r *running) upload(buf int) error {
 	b, n := &r.buffers[buf], r.c.plan.Buffers[buf].Size
 	if n == 0 || b.there || !b.here {
 		return nil
 	}
-	b.there, b.rising = true, true
+	b.there, b.uploading = true, true
 	r.did.Up += uint64(n)
 	b.copy.Retain()
 	return r.stream.Upload(b.at, b.copy, n)
 }
 
-// raiseResults copies the results that are on the host alone to the device.
-func (r *running) raiseResults() error {
+// uploadResults copies the results that are on the host alone to the device.
+func (r *running) uploadResults() error {
 	for _, o := range r.c.plan.Outputs {
-		if err := r.raise(o.Buf); err != nil {
+		if err := r.upload(o.Buf); err != nil {
 			return err
 		}
 	}

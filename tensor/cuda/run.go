@@ -35,7 +35,7 @@ type buffer struct {
 	at          driver.DevicePtr
 	here, there bool       // the copy on the host, or the one on the device, is current
 	copy        *shm.Block // on the host, nil for none yet
-	rising      bool       // the stream may still read copy
+	uploading   bool       // the stream may still read copy
 }
 
 // never is the stop flag of programs without one.
@@ -50,7 +50,7 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 		err = r.step(i)
 	}
 	if err == nil {
-		err = r.raiseResults()
+		err = r.uploadResults()
 	}
 	if e := r.failed(); e != nil {
 		err = e // before what a step on the host made of it
@@ -151,7 +151,7 @@ func (r *running) launch(i int, k *kernel) error {
 	var err error
 	each(s, func(buf int) {
 		if err == nil {
-			err = r.raise(buf)
+			err = r.upload(buf)
 		}
 	})
 	if err != nil {
