@@ -51,12 +51,16 @@ func newPlanDump() *cobra.Command {
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
 The plan of a program of your own is what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
 
+A step is a line: outputs = operation operands [numbers of the operation]. in0 is an input, out0 a result, s0 a scalar, t@4096 a
+temporary at that byte of the plan's memory. f32[2 64] is dtype and shape; /[1 64]+0 are the strides and the first element where
+these are not those of a dense tensor. {mul add} is one step for several operations.
+
 With --dot it prints the plan as a graph for Graphviz, with --dot=program the program, with --json one object with both: inputs, instructions, steps, buffers, results and stats.
 
 With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
 
-With --device cuda it lists instead the steps of the plan for a GPU, and which of them run as kernels there and which on the
-host. No GPU is needed.
+With --device cuda it lists instead the steps of the plan for a GPU, each after how many kernels it launches there, or "host" where
+it runs on the host. No GPU is needed.
 
 With --workers 4 it shows instead how the step would run on 4 workers, each with a part of the batch; with --workers 2x2 on two
 groups of two. --auto-shard chooses what is cut and says why. --config takes it from a file, where signals are the batch,
