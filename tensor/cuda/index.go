@@ -17,21 +17,25 @@ type failure struct{}
 // failureBytes is the memory of a failure. All its bits are set where nothing failed.
 const failureBytes = 16
 
-// indices adds a check of idx, whose elements are to be from 0 to n-1. It returns them as
-// i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
-func (k *kernel) indices(idx compile.Operand, n int, ignored *int64) compile.Operand {
+// indices adds a check of idx, whose elements are to be from least to n-1. It returns
+// them as i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
+// least is 0, or -n for negative indices that count from the end.
+func (k *kernel) indices(idx compile.Operand, least, n int, ignored *int64) compile.Operand {
 	if n > math.MaxInt32 {
 		k.host = true
 		return idx
 	}
-	k.bound = n
+	k.least, k.bound = least, n
 	places := idx.Shape.Elems()
 	wide, out := k.dense(idx, tensor.I64), k.temp(tensor.I32, tensor.Shape{places})
-	ignores, value := uint32(0), uint64(0)
+	wraps, ignores, value := uint32(0), uint32(0), uint64(0)
+	if least < 0 {
+		wraps = 1
+	}
 	if ignored != nil {
 		ignores, value = 1, uint64(*ignored)
 	}
-	k.call("index", "index_check", places, (places+255)/256, 1, 1, wide, out, uint32(places), uint32(n), ignores, value, failure{})
+	k.call("index", "index_check", places, (places+255)/256, 1, 1, wide, out, uint32(places), uint32(n), wraps, ignores, value, failure{})
 	k.call("index", "index_failed", 1, 1, 1, 1, wide, failure{})
 	return out
 }
@@ -53,7 +57,8 @@ func (r *running) failed() error {
 			continue
 		}
 		v := int64(binary.LittleEndian.Uint64(b[i*failureBytes+8:]))
-		err := fmt.Errorf("%w: %d at place %d; expected 0 to %d", tensor.ErrIndex, v, place, r.c.kernels[step].bound-1)
+		k := r.c.kernels[step]
+		err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
 		return r.c.plan.RunError(r.c.plan.Steps[step].Instr, err)
 	}
 	return nil
@@ -73,7 +78,7 @@ func (k *kernel) indexSelect(s *compile.Step) {
 		k.host = true
 		return
 	}
-	at := k.indices(s.In[1], n, nil)
+	at := k.indices(s.In[1], -n, n, nil)
 	places := s.In[1].Shape.Elems()
 	k.call("move", "gather_b32", outer*places*inner, places, outer, 1, k.dense(x, x.DType), at, s.Out, uint32(n), uint32(bytes/4), failure{})
 }
@@ -90,7 +95,7 @@ func (k *kernel) indexAdd(s *compile.Step) {
 	if x.Buf != s.Out.Buf {
 		k.copy(s.Out, x)
 	}
-	at := k.indices(idx, n, nil)
+	at := k.indices(idx, -n, n, nil)
 	next, first := k.temp(tensor.I32, tensor.Shape{places}), k.temp(tensor.I32, tensor.Shape{places})
 	k.call("index", "index_chain", places*(places/256+1), (places+255)/256, 1, 1, at, next, first, uint32(n), uint32(places), failure{})
 	k.call("index", "index_add_f32", outer*places*inner, places, outer, 1, k.dense(from, tensor.F32), at, next, first, s.Out,
@@ -106,7 +111,7 @@ func (k *kernel) crossEntropy(s *compile.Step, grad, loss, dy *compile.Operand) 
 		return
 	}
 	rows, classes := x.Shape[0], x.Shape[1]
-	target := k.indices(s.In[1], classes, &s.Ints[0])
+	target := k.indices(s.In[1], 0, classes, &s.Ints[0])
 	count := k.temp(tensor.F32, tensor.Shape{})
 	k.call("loss", "targets_count", rows, 1, 1, 1, target, count, uint32(rows))
 	null := uint64(0)

@@ -13,7 +13,8 @@ import (
 type kernel struct {
 	launches []launch
 	scratch  int  // bytes of memory that only these launches use
-	bound    int  // of the indices that it checks; 0 for one that can't fail
+	least    int  // the least of the indices that it checks
+	bound    int  // the end of them; 0 for one that can't fail
 	host     bool // there is no kernel for the step
 }
 

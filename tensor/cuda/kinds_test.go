@@ -92,7 +92,7 @@ var kinds = []struct {
 		return out
 	}},
 	{"rows by index", func(o *operands) []*tensor.Tensor {
-		idx := tensor.From(o.s, []int64{6, 0, 3, 3, 1, 0, 6, 2, 3, 5}, 2, 5)
+		idx := tensor.From(o.s, []int64{6, 0, 3, -4, 1, 0, -1, 2, 3, -7}, 2, 5)
 		x := o.of(tensor.F32, 7, 8)
 		return []*tensor.Tensor{
 			x.IndexSelect(0, idx), x.T().IndexSelect(0, idx.Cast(tensor.I32)), o.of(tensor.F16, 3, 7, 2).IndexSelect(1, idx),

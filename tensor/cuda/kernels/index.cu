@@ -70,12 +70,14 @@ KERNEL THREADS(256) index_add_f32(const float *s, const int *index, const u32 *n
 
 // index_check makes index, of i64, one of i32 that is within rows: out[j] is -1 where
 // ignores is set and index[j] is ignored, 0 where it is out of range. failed becomes the
-// first such place.
-KERNEL THREADS(256) index_check(const s64 *index, int *out, u32 places, u32 rows, u32 ignores, s64 ignored, u32 *failed) {
+// first such place. A negative index counts from rows where wraps is set.
+KERNEL THREADS(256) index_check(const s64 *index, int *out, u32 places, u32 rows, u32 wraps, u32 ignores, s64 ignored, u32 *failed) {
 	u32 j = block() * 256 + thread();
 	if (j >= places) return;
 	s64 v = index[j];
-	bool skip = ignores && v == ignored, bad = !skip && (v < 0 || v >= rows);
+	bool skip = ignores && v == ignored;
+	if (wraps && v < 0) v += rows;
+	bool bad = !skip && (v < 0 || v >= rows);
 	if (bad) __nvvm_atom_min_gen_ui(failed, j);
 	out[j] = skip ? -1 : bad ? 0 : (int)v;
 }
