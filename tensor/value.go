@@ -141,21 +141,20 @@ func (g *garbage) collect() {
 	}
 }
 
-// cleanupsEnd bounds the wait for cleanups: those of the program may be slow.
+// cleanupsEnd bounds the wait for the cleanups of a collection: those of the program may
+// be slow.
 const cleanupsEnd = time.Second
 
 // collectGarbage runs the collector and waits until the cleanups of values that were
 // unreachable have run. They may overtake each other within one collection, so it waits
 // for a cleanup of a second one.
 func collectGarbage() {
-	end := time.NewTimer(cleanupsEnd)
-	defer end.Stop()
 	for range 2 {
 		ran := cleanupRan()
 		runtime.GC()
 		select {
 		case <-ran:
-		case <-end.C:
+		case <-time.After(cleanupsEnd):
 			return
 		}
 	}
