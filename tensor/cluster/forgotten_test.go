@@ -16,7 +16,7 @@ import (
 // more memory than the bound at which the collector runs, here and in a worker whose
 // session may have 256 MiB.
 func TestForgottenTensors(t *testing.T) {
-	steps := 5000
+	steps := 1000
 	if testsize.Sampled() {
 		steps = 60
 	}
