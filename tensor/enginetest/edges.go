@@ -112,6 +112,9 @@ func (s *suite) integersAndBools(t *testing.T) {
 	want(t, "bools filled with 1", a.MaskedFill(b, 2), 0, 1, 1, 1, 0)
 	want(t, "bools filled with 0", a.MaskedFill(b, 0), 0, 0, 1, 0, 0)
 	want(t, "clamp of bools", a.Clamp(2, 3), 0, 2, 2, 2, 2)
+	for _, x := range []float64{0.5, 2, -1, 300, nan} {
+		want(t, fmt.Sprintf("bools full of %v, and their opposites", x), tensor.Concat(0, tensor.Full(sess, tensor.Bool, x, 2), tensor.Full(sess, tensor.Bool, x, 2).Not()), 0, 1, 1, 0, 0)
+	}
 	i := put(sess, integers(tensor.I32, 1, -2, 3, 1<<24+1))
 	want(t, "integers filled with a fraction", i.MaskedFill(b, -1.5), 0, -1, -2, -1, 1<<24+1)
 	want(t, "floor of integers", i.Floor(), 0, 1, -2, 3, 1<<24+1)

@@ -73,6 +73,11 @@ func Bits(d tensor.DType, x float64) uint64 {
 		return uint64(math.Float32bits(float32(x)))
 	case tensor.F64:
 		return math.Float64bits(x)
+	case tensor.Bool:
+		if x != 0 {
+			return 1
+		}
+		return 0
 	}
 	n := int64(0)
 	switch {
@@ -86,7 +91,7 @@ func Bits(d tensor.DType, x float64) uint64 {
 	switch d {
 	case tensor.I32:
 		return uint64(uint32(min(max(n, math.MinInt32), math.MaxInt32)))
-	case tensor.U8, tensor.Bool:
+	case tensor.U8:
 		return uint64(min(max(n, 0), math.MaxUint8))
 	}
 	return uint64(n)
