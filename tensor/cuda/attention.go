@@ -8,6 +8,7 @@ import (
 )
 
 // maxScores is the most bytes of the weights of an attention that are in memory at once.
+// The gradient has twice that: the weights and their gradient.
 const maxScores = 1 << 30
 
 // transposed returns the matrices of o with rows and columns exchanged.
@@ -68,12 +69,11 @@ func (k *kernel) attentionGrad(s *compile.Step) {
 	p := k.weights(s)
 	columns := p.Shape[len(p.Shape)-1]
 	dp := k.productOf(dy, transposed(value))
-	ds := k.temp(tensor.F32, p.Shape)
-	k.row("softmax", "softmax_grad_f32", p.Shape.Elems()/columns, columns, p, dp, ds, uint32(columns))
-	scaled := k.temp(tensor.F32, p.Shape)
-	k.tiles(elementwise(tensor.OpMul, scaled, ds, s.In[5]))
+	// The gradient by the scores takes the place of dp.
+	k.row("softmax", "softmax_grad_f32", p.Shape.Elems()/columns, columns, p, dp, dp, uint32(columns))
+	k.tiles(elementwise(tensor.OpMul, dp, dp, s.In[5]))
 	for _, g := range []struct{ to, of compile.Operand }{
-		{s.Out, k.productOf(scaled, key)}, {s.Also[0], k.productOf(transposed(scaled), q)}, {s.Also[1], k.productOf(transposed(p), dy)},
+		{s.Out, k.productOf(dp, key)}, {s.Also[0], k.productOf(transposed(dp), q)}, {s.Also[1], k.productOf(transposed(p), dy)},
 	} {
 		k.copy(g.to, k.folded(g.of, len(g.to.Shape)))
 	}
