@@ -32,7 +32,7 @@ type outbox struct {
 	conn   ipc.Conn
 	waiter *local.Waiter
 
-	mu      sync.Mutex    // held from TryReserve to Commit
+	mu      sync.Mutex    // held from TryReserve to Commit, and for Trim
 	body    []byte        // the message that is sent
 	posted  []ipc.Message // those that wait for room, oldest first; they own their files
 	pending atomic.Bool
@@ -105,4 +105,11 @@ func (o *outbox) deliver() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = o.flush() // receiving finds out that the dispatcher is gone
+}
+
+// trim is ipc.Trim while no other goroutine sends.
+func (o *outbox) trim() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ipc.Trim(o.conn)
 }

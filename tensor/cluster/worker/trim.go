@@ -33,12 +33,12 @@ func (t *trimmer) end() { t.timer.Stop() }
 func (w *Worker) trimUnused() {
 	w.trimmer.due.Store(false)
 	w.dev.Trim(w.peersHave)
-	ipc.Trim(w.out.conn)
+	w.out.trim()
 	for _, s := range w.connected {
 		if in := s.inlet(); in.conn != nil {
 			ipc.Trim(in.conn)
 		}
-		if s, ok := s.(*shared); ok {
+		if s, ok := s.(*shared); ok && s.open() { // else others may still be added
 			for _, c := range s.lead.others {
 				ipc.Trim(c)
 			}

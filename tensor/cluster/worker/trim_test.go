@@ -26,6 +26,20 @@ func (d trims) Trim(keep func(segment uint64) bool) {
 	}
 }
 
+// TestTrimWhileSessionsOpen has workers look for unused memory all the time, while other
+// goroutines of theirs connect them to each other and tell the dispatcher.
+func TestTrimWhileSessionsOpen(t *testing.T) {
+	d := startDuetWith(t, worker.Options{KeepUnused: 1})
+	for id := range uint64(5) {
+		if theirs := d.open(2+id, true); theirs != nil {
+			theirs.Close() // the client does not take its connection
+		}
+		for _, w := range d.w {
+			w.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 2 + id}))
+		}
+	}
+}
+
 // TestUnusedMemoryGoesBack wants the memory of a program's temporaries back although its
 // session is open, and that of results when the session that has them mapped is closed.
 func TestUnusedMemoryGoesBack(t *testing.T) {
