@@ -73,20 +73,21 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 }
 
 // trim gives the memory of queues that are not used back to the machine, now and then
-// until the engine is closed.
+// until the engine is closed. Close waits for it, so that it finds mu free.
 func (e *Engine) trim() {
+	e.smu.Lock()
+	defer e.smu.Unlock()
+	if e.closed.Load() {
+		return
+	}
 	if e.mu.TryLock() { // else they are used
-		defer e.mu.Unlock()
 		ipc.Trim(e.conn)
 		if e.own != nil {
 			ipc.Trim(e.own)
 		}
+		e.mu.Unlock()
 	}
-	e.smu.Lock()
-	defer e.smu.Unlock()
-	if !e.closed.Load() {
-		e.trimmer.Reset(trimEvery)
-	}
+	e.trimmer.Reset(trimEvery)
 }
 
 // open starts the session.
