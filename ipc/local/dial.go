@@ -123,6 +123,7 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	if err != nil {
 		return nil, fmt.Errorf("waiting for Welcome: %w", err)
 	}
+	*busy = nil
 	st.took("dial: welcome read")
 	welcome, err := parseWelcome(data)
 	if err == nil && len(files) != 2 {
@@ -133,7 +134,6 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		return nil, err
 	}
 	_ = sock.SetDeadline(time.Time{})
-	*busy = nil
 	if !cancel() {
 		ipc.CloseFiles(files)
 		return nil, ipc.ContextError(ctx) // its deadline may have come after ours

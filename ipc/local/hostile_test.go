@@ -120,7 +120,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestHostileWelcome dials a socket that answers anything.
+// TestHostileWelcome dials a socket that is busy and then answers anything.
 func TestHostileWelcome(t *testing.T) {
 	ctx := testContext(t)
 	welcome := encoding.Welcome{Version: encoding.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128}
@@ -168,6 +168,9 @@ func TestHostileWelcome(t *testing.T) {
 			if err == nil {
 				_, err = sock.Read(make([]byte, 1000))
 			}
+			if err == nil {
+				_, err = sock.Write(ipc.Busy(3))
+			}
 			if err == nil && c.answer != nil {
 				var fds []int
 				for _, f := range c.files {
@@ -177,8 +180,13 @@ func TestHostileWelcome(t *testing.T) {
 			}
 			done <- errors.Join(err, sock.Close())
 		}()
-		if _, err := local.New().Dial(ctx, path, nil); !errors.Is(err, c.want) {
+		_, err = local.New().Dial(ctx, path, nil)
+		if !errors.Is(err, c.want) {
 			t.Errorf("answer %d: %v, expected %v", i, err, c.want)
+		}
+		// was it busy when it was last heard?
+		if busy := (*ipc.BusyError)(nil); errors.As(err, &busy) != (c.answer == nil) {
+			t.Errorf("answer %d: %v", i, err)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
