@@ -147,8 +147,8 @@ func TestFloodOfDescriptors(t *testing.T) {
 			send(honest, ours)
 			fill(t, most-most/8-10) // ten more, and half of those that are kept are left
 			fd := int(null.Fd())
-			// fewer than a conn may have on their way
-			for range local.MaxPendingFiles / 2 {
+			// no more than a conn may have on their way
+			for range local.MaxPendingFiles {
 				if _, _, err := local.Socket(attacker).WriteMsgUnix([]byte("x"), unix.UnixRights(fd), nil); err != nil && attacker.Err() == nil {
 					t.Fatal(err)
 				}
