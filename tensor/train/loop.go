@@ -218,15 +218,19 @@ func (r *run) known() bool {
 	return k > 0 && r.sum.Losses[k-1].Step == r.sum.Steps
 }
 
-// read waits for the last recorded step's loss.
+// read waits for the last recorded step's loss. One that is not finite is in the error,
+// not in the summary: JSON has no number for it.
 func (r *run) read(loss *tensor.Tensor) error {
 	x, err := loss.Item()
 	if err != nil {
 		return err
 	}
+	if err := r.finite(x); err != nil {
+		return err
+	}
 	r.sum.Loss = x
 	r.sum.Losses = append(r.sum.Losses, Point{r.sum.Steps, x})
-	return r.finite(x)
+	return nil
 }
 
 // finite returns ErrDiverged if the loss of the last step isn't a finite number.

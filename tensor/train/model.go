@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -148,8 +149,21 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if r.sum.Stopped {
 		return r.sum, nil
 	}
-	if err := d.evaluate(ctx, r); err != nil {
+	if err := r.evaluate(ctx, d); err != nil {
 		return r.sum, err
 	}
 	return r.sum, d.sample(ctx, r)
+}
+
+// evaluate evaluates the model on the held-out part of d. If the loss is not a finite
+// number it returns ErrDiverged, and a summary that JSON has numbers for.
+func (r *run) evaluate(ctx context.Context, d Data) error {
+	if err := d.evaluate(ctx, r); err != nil {
+		return err
+	}
+	if x := r.sum.HeldOut; math.IsNaN(x) || math.IsInf(x, 0) {
+		r.sum.HeldOut, r.sum.Accuracy, r.sum.BitsPerByte = 0, nil, nil
+		return fmt.Errorf("%w: %v on the held-out part of %s", ErrDiverged, x, d.where())
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -294,6 +295,9 @@ func testDiverged(t *devicetest.T) {
 	sum, err := find(t, "fashion-mlp").Train(t.Context(), inProcess(t), someImages(), &Options{Steps: 50, Batch: 8, LR: 1e38, LossEvery: 1})
 	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), fmt.Sprintf("step %d", sum.Steps)) {
 		t.Errorf("%v after %d steps, want ErrDiverged that names the step", err, sum.Steps)
+	}
+	if _, err := json.Marshal(sum); err != nil || len(sum.Losses) != sum.Steps-1 {
+		t.Errorf("a summary of the %d losses of %d steps: %v", len(sum.Losses), sum.Steps, err)
 	}
 }
 

@@ -141,8 +141,8 @@ func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path st
 		return nil, err
 	}
 	r := &run{s: s, model: m, net: net, sum: &Summary{}}
-	if err := d.evaluate(ctx, r); err != nil {
-		return nil, err
+	if err := r.evaluate(ctx, d); err != nil {
+		return nil, fmt.Errorf("%w, with the weights in %s", err, path)
 	}
 	return &Evaluation{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Weights: path, Parameters: nn.Count(net.Params()),
 		HeldOut: r.sum.HeldOut, Accuracy: r.sum.Accuracy, BitsPerByte: r.sum.BitsPerByte, Seconds: time.Since(begin).Seconds()}, nil

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,20 @@ func testAfterTraining(t *devicetest.T) {
 	}
 	if _, err := m.Evaluate(t.Context(), s, someText(), other); !errors.Is(err, nn.ErrMismatch) {
 		t.Errorf("another model's weights: %v", err)
+	}
+	net, err := m.build(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := net.Params()
+	for i := range params {
+		params[i].T = params[i].T.MulS(math.NaN())
+	}
+	if err := nn.Save(other, params, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Evaluate(t.Context(), s, someText(), other); !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), other) {
+		t.Errorf("weights of NaN: %v", err)
 	}
 	if _, err := m.Evaluate(t.Context(), s, someImages(), kept); !errors.Is(err, ErrData) {
 		t.Errorf("images for a language model: %v", err)
