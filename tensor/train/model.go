@@ -115,7 +115,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		}
 	}
 	if r.o.Load != "" {
-		if err := load(ctx, r.o.Load, r.net.Params()); err != nil {
+		if err := m.load(ctx, r.o.Load, r.net.Params()); err != nil {
 			return r.sum, err
 		}
 	}

@@ -53,7 +53,7 @@ func ModelOf(path string) (*Model, error) {
 		defer f.Close()
 		notes = f.Metadata()
 	} else {
-		c, err := checkpoint.Open(path)
+		c, err := openKept(path)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,29 @@ func ModelOf(path string) (*Model, error) {
 	return m, nil
 }
 
-// load gives the parameters the weights at path, a file or a folder.
+// openKept opens the checkpoint in a folder that has no file of weights.
+func openKept(path string) (*checkpoint.Checkpoint, error) {
+	c, err := checkpoint.Open(path)
+	if errors.Is(err, checkpoint.ErrNone) {
+		err = fmt.Errorf("%w, nor is %s", err, weightsName)
+	}
+	return c, err
+}
+
+// load gives the parameters the weights at path, a file or a folder. An error says so if
+// they are another model's.
+func (m *Model) load(ctx context.Context, path string, params []tensor.Named) error {
+	err := load(ctx, path, params)
+	if err == nil {
+		return nil
+	}
+	if is, unknown := ModelOf(path); unknown == nil && is.Name != m.Name {
+		return fmt.Errorf("%s holds weights of %s, expected those of %s: %w", path, is.Name, m.Name, err)
+	}
+	return err
+}
+
+// load gives the parameters the weights at path, of any model.
 func load(ctx context.Context, path string, params []tensor.Named) error {
 	file, err := weightsAt(path)
 	if err != nil {
@@ -77,7 +99,7 @@ func load(ctx context.Context, path string, params []tensor.Named) error {
 		_, err := nn.Load(file, params, nil)
 		return err
 	}
-	c, err := checkpoint.Open(path)
+	c, err := openKept(path)
 	if err != nil {
 		return err
 	}
@@ -91,7 +113,7 @@ func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.La
 	if err != nil {
 		return nil, err
 	}
-	return net, load(ctx, path, net.Params())
+	return net, m.load(ctx, path, net.Params())
 }
 
 // Continue has the language model with the weights at path (as of Options.Load) continue

@@ -62,6 +62,15 @@ func testAfterTraining(t *devicetest.T) {
 			t.Errorf("%s: %v, expected %v", path, err, want)
 		}
 	}
+	small := find(t, "qwen3-small")
+	for path, says := range map[string]string{nothing: "nor is model.safetensors", o.Save: "weights of qwen3-tiny, expected those of qwen3-small", kept: "weights of qwen3-tiny"} {
+		if _, err := small.Evaluate(t.Context(), s, someText(), path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s for another model: %v, expected %q", path, err, says)
+		}
+		if _, err := small.Train(t.Context(), s, someText(), &Options{Load: path}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("training on from %s: %v, expected %q", path, err, says)
+		}
+	}
 	if _, err := m.Evaluate(t.Context(), s, someText(), other); !errors.Is(err, nn.ErrMismatch) {
 		t.Errorf("another model's weights: %v", err)
 	}
