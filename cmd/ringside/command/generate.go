@@ -118,9 +118,6 @@ With the same seed, weights and processor the text is the same.`,
 				shown = cmd.OutOrStdout()
 			}
 			text := textWriter{w: shown}
-			if err := text.add([]byte(prompt)...); err != nil {
-				return err
-			}
 			var all []byte
 			begin := time.Now()
 			for b, err := range m.Continue(ctx, sess.Session, weights.load, []byte(prompt), bytes, o) {
@@ -129,7 +126,10 @@ With the same seed, weights and processor the text is the same.`,
 					break
 				}
 				if err != nil {
-					return err
+					return errors.Join(text.end(), err)
+				}
+				if len(all) == 0 { // the weights fit
+					text.rest = []byte(prompt)
 				}
 				all = append(all, b)
 				if err := text.add(b); err != nil {
@@ -167,13 +167,14 @@ With the same seed, weights and processor the text is the same.`,
 // textWriter writes a text that comes byte by byte for people to read, each character as
 // soon as it is whole.
 type textWriter struct {
-	w    io.Writer
-	rest []byte // of a character that is not whole
+	w     io.Writer
+	rest  []byte // of a character that is not whole
+	begun bool
 }
 
 // add writes the characters that end with the bytes.
 func (t *textWriter) add(bytes ...byte) error {
-	t.rest = append(t.rest, bytes...)
+	t.rest, t.begun = append(t.rest, bytes...), true
 	var b strings.Builder
 	for utf8.FullRune(t.rest) {
 		r, n := utf8.DecodeRune(t.rest)
@@ -184,8 +185,11 @@ func (t *textWriter) add(bytes ...byte) error {
 	return err
 }
 
-// end writes what is left, and the end of the line.
+// end writes what is left, and the end of the line, if there was a text.
 func (t *textWriter) end() error {
+	if !t.begun {
+		return nil
+	}
 	_, err := io.WriteString(t.w, strings.ToValidUTF8(string(t.rest), "\uFFFD")+"\n")
 	return err
 }

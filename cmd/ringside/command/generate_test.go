@@ -84,10 +84,11 @@ func TestGenerateAndEval(t *testing.T) {
 		{[]string{"generate", "--prompt", "a", "--load", text}, "--load: safetensors: "},
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "fashion-mlp"}, "writes no text"},
 		{[]string{"generate", "--prompt", "a", "--load", dir}, "--load: checkpoint: none here"},
+		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "qwen3-small", "--in-process"}, "missing model.layers.2."},
 		{[]string{"eval", "--load", kept, "--model", "fashion-mlp", "--data", imageFolder(t)}, "missing fc1.weight"},
 	} {
-		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: %v, expected %q", c.args, err, c.says)
+		if out, _, err := execute(t, c.args...); err == nil || out != "" || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %q, %v, expected %q", c.args, out, err, c.says)
 		}
 	}
 }
