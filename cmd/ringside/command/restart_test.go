@@ -102,6 +102,22 @@ func TestRestarts(t *testing.T) {
 			if workers > 1 {
 				return
 			}
+			// Before its first save to another folder it goes on from where it began.
+			from := o.Checkpoint
+			o.Resume, o.Checkpoint, o.Steps, o.Progress = from, filepath.Join(dir, "moved"), 24, kill(17)
+			if sum, said, err := run(o, 1); err != nil || sum.Restarts != 1 || sum.Resumed != 16 || len(said) != 1 || !strings.Contains(said[0], "going on from step 16") {
+				t.Errorf("resumed: %v, %d restarts, from step %d, said %q", err, sum.Restarts, sum.Resumed, said)
+			}
+			o.Resume, o.Steps = "", 16
+
+			// With all steps taken the loss is that of the last one.
+			last := kill(16)
+			o.Checkpoint, o.Progress, o.Trained = filepath.Join(dir, "late"), nil, func(int) { last(train.Progress{Step: 16}) }
+			if sum, _, err := run(o, 1); err != nil || sum.Restarts != 1 || sum.Resumed != 16 || sum.Loss != whole.Loss || !slices.Equal(sum.Losses, whole.Losses) {
+				t.Errorf("after the last step: %v, %d restarts, from step %d, loss %v, expected %v", err, sum.Restarts, sum.Resumed, sum.Loss, whole.Loss)
+			}
+			o.Trained = nil
+
 			// It gives up after so many, and begins only with a checkpoint.
 			o.Checkpoint, o.Progress = filepath.Join(dir, "other"), kill(2, 3)
 			if sum, said, err := run(o, 1); !errors.Is(err, client.ErrLost) || sum.Restarts != 1 || len(said) != 1 {

@@ -212,15 +212,23 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 		if len(sum.Losses) > 0 { // those of steps that were taken again are the same
 			before = slices.DeleteFunc(before, func(l train.Point) bool { return l.Step >= sum.Losses[0].Step })
 		}
-		sum.Losses = append(before, sum.Losses...)
+		if sum.Losses = append(before, sum.Losses...); len(sum.Losses) > 0 {
+			// Nothing was read if it went on after the last step.
+			sum.Loss = sum.Losses[len(sum.Losses)-1].Loss
+		}
 		if sum.Restarts = n - 1; err == nil || sess.client == nil || folder == "" || n > restarts ||
 			!errors.Is(err, client.ErrLost) || sess.over() != nil || ctx.Err() != nil {
 			return sum, err
 		}
-		step := 0
-		switch c, e := checkpoint.Open(folder); {
+		step, last := 0, folder
+		c, e := checkpoint.Open(last)
+		if errors.Is(e, checkpoint.ErrNone) && o.Resume != "" { // none was saved yet
+			last = o.Resume
+			c, e = checkpoint.Open(last)
+		}
+		switch {
 		case e == nil:
-			step, from.Resume, from.Load = int(c.Step), folder, ""
+			step, from.Resume, from.Load = int(c.Step), last, ""
 			c.Close()
 		case !errors.Is(e, checkpoint.ErrNone):
 			return sum, errors.Join(err, e)
@@ -366,7 +374,7 @@ func (o *outcome) write(w io.Writer) error {
 		row("resumed", "at step %d", o.Resumed)
 	}
 	if o.Restarts > 0 {
-		row("restarted", "%d times, as workers were gone", o.Restarts)
+		row("restarted", "%s, as workers were gone", number(uint64(o.Restarts), "time"))
 	}
 	if o.Saved != "" {
 		row("saved", "%s", o.Saved)
