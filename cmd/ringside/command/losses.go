@@ -30,6 +30,7 @@ type lossLine struct {
 	Accuracy    *float64 `json:"accuracy,omitempty"`
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
 	Stopped     bool     `json:"stopped,omitempty"`
+	Error       string   `json:"error,omitempty"`
 }
 
 // lossLog writes losses while a model is trained; a nil one writes nothing. It makes the
@@ -74,12 +75,16 @@ func (l *lossLog) show(p train.Progress) {
 	l.write(&lossLine{Step: p.Step, Steps: p.Steps, Loss: &p.Loss, Rate: p.Rate})
 }
 
-// end writes what the run came to, and closes the file.
-func (l *lossLog) end(s *train.Summary) error {
+// end writes what the run came to, or the error that ended it, and closes the file.
+func (l *lossLog) end(s *train.Summary, ended error) error {
 	if l == nil || l.f == nil && l.err == nil {
 		return nil
 	}
-	l.write(&lossLine{Step: s.Steps, Steps: s.Planned, HeldOut: s.HeldOut, Accuracy: s.Accuracy, BitsPerByte: s.BitsPerByte, Stopped: s.Stopped})
+	last := lossLine{Step: s.Steps, Steps: s.Planned, HeldOut: s.HeldOut, Accuracy: s.Accuracy, BitsPerByte: s.BitsPerByte, Stopped: s.Stopped}
+	if ended != nil {
+		last.Error = ended.Error()
+	}
+	l.write(&last)
 	err := l.err
 	if l.f != nil {
 		err = errors.Join(err, l.f.Close())

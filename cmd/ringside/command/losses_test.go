@@ -62,6 +62,7 @@ func TestLossLog(t *testing.T) {
 		says string
 	}{
 		{append(args, "--steps", "1"), "is another run's"},
+		{append(args, "--steps", "20", "--resume", kept, "--lr", "1e30", "--loss-every", "1", "--json"), "not finite"},
 		{[]string{"--in-process", "--data", textFile(t), "--log-dir", textFile(t)}, "--log-dir: "},
 		{[]string{"--in-process", "--data", textFile(t), "--cpuprofile", t.TempDir()}, "--cpuprofile: "},
 		{[]string{"--data", textFile(t), "--log-dir", t.TempDir(), "--outer", "diloco", "--peers", "2", "--store", t.TempDir()}, "--outer and --log-dir"},
@@ -69,6 +70,9 @@ func TestLossLog(t *testing.T) {
 		if _, _, err := execute(t, append([]string{"train"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, expected %q", c.args, err, c.says)
 		}
+	}
+	if all := lossLines(t, dir); !strings.Contains(all[len(all)-1].Error, "not finite") {
+		t.Errorf("the last line of a run that diverged is %+v", all[len(all)-1])
 	}
 }
 
