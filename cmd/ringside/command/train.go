@@ -303,8 +303,12 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 	if err != nil && !errors.Is(err, train.ErrOption) && sess.over() != nil {
 		return fmt.Errorf("%w: %w", err, sess.over())
 	}
-	if err == nil && sum.Stopped {
+	switch {
+	case err == nil && sum.Stopped:
 		return interrupted(ctx, out.left(asJSON))
+	case ctx.Err() != nil && errors.Is(err, context.Canceled) && sum.Checkpoint != "":
+		// It came after the steps, or while there was no worker.
+		return interrupted(ctx, fmt.Sprintf("--resume %s goes on from the last checkpoint", sum.Checkpoint))
 	}
 	return asTyped(cmd.Flags(), err)
 }

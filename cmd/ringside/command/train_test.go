@@ -114,6 +114,26 @@ func TestTrainInterrupted(t *testing.T) {
 	}
 }
 
+// TestTrainInterruptedLate checks that a run that is interrupted while it is evaluated
+// says how it goes on.
+func TestTrainInterruptedLate(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dir := filepath.Join(t.TempDir(), "run")
+	root := NewRootCommand()
+	var said strings.Builder
+	root.SetOut(&said)
+	root.SetErr(writerFunc(func(b []byte) (int, error) {
+		if strings.Contains(string(b), "step 5/5") {
+			cancel()
+		}
+		return said.Write(b)
+	}))
+	root.SetArgs([]string{"train", "--in-process", "--data", textFile(t), "--steps", "5", "--batch", "1", "--checkpoint", dir})
+	if status := Main(ctx, root); status != 130 || !strings.HasSuffix(said.String(), "ringside: interrupted; --resume "+dir+" goes on from the last checkpoint\n") {
+		t.Errorf("exit status %d, %q", status, &said)
+	}
+}
+
 // TestTrainInterruptedEarly checks the exit status of a run that ends before its first
 // step and has nothing to sum up.
 func TestTrainInterruptedEarly(t *testing.T) {
