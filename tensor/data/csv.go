@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -19,6 +20,9 @@ const (
 
 	// maxCSV bounds the bytes of a file, which may be one endless record.
 	maxCSV = 1 << 30
+
+	// byteOrderMark is what spreadsheets write before a text in UTF-8.
+	byteOrderMark = "\uFEFF"
 )
 
 // limited returns ErrTooLarge behind the first left bytes of r.
@@ -64,10 +68,16 @@ type TableOptions struct {
 
 // ReadCSV reads a table of comma-separated values (RFC 4180). All columns but the label
 // are finite numbers. If the first record has no number in it, it is the names of the
-// columns. Errors call the file name: ErrFormat, ErrTooLarge, or the reader's own error.
+// columns. A byte order mark is skipped. Errors call the file name: ErrFormat,
+// ErrTooLarge, or the reader's own error.
 func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	o := *cmp.Or(opts, &TableOptions{})
-	in := csv.NewReader(&limited{r, maxCSV})
+	text := bufio.NewReader(&limited{r, maxCSV})
+	// An error of Peek comes again when the records are read.
+	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = text.Discard(len(mark))
+	}
+	in := csv.NewReader(text)
 	in.ReuseRecord = true
 	in.Comma = cmp.Or(o.Comma, ',')
 	first, err := in.Read()
@@ -99,7 +109,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 			for c, field := range record {
 				text := strings.TrimSpace(field)
 				if c == label && !o.Regression {
-					labels = append(labels, text)
+					labels = append(labels, strings.Clone(text)) // not all of the record
 					continue
 				}
 				x, err := strconv.ParseFloat(text, 32)

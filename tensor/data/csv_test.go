@@ -23,6 +23,7 @@ func TestReadCSV(t *testing.T) {
 			Table{Names: []string{"c2"}, Rows: 3, X: []float32{7, 8, 9}, Label: "c1", Classes: []string{"2", "10"}, Class: []int64{1, 0, 1}}},
 		{"price;\"size; in m\"\n3.5;1\n4;2\n", &TableOptions{Label: "price", Regression: true, Comma: ';'},
 			Table{Names: []string{"size; in m"}, Rows: 2, X: []float32{1, 2}, Label: "price", Target: []float32{3.5, 4}}},
+		{"\uFEFF\"a\",b\n1,2\n", &TableOptions{Label: "a"}, Table{Names: []string{"b"}, Rows: 1, X: []float32{2}, Label: "a", Classes: []string{"1"}, Class: []int64{0}}},
 		{"1,setosa\n", nil, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}, Label: "c2", Classes: []string{"setosa"}, Class: []int64{0}}},
 	} {
 		got, err := ReadCSV(strings.NewReader(c.text), "t.csv", c.o)
