@@ -167,7 +167,7 @@ func notEmpty(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) {
 		none := f.Value.Type() == "string" && f.Value.String() == "" || f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
 		if err == nil && none && f.DefValue == f.Value.String() {
-			err = usagef("--%s \"\": expected not to be empty; leave it out for the default", f.Name)
+			err = usagef("--%s \"\": expected not to be empty; leave it out for the default, if it has one", f.Name)
 		}
 	})
 	return err
