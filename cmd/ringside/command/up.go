@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -24,9 +25,21 @@ func unused(ctx context.Context, addr string) error {
 	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get(metrics.PID))
 }
 
-// boundsOfSession says what a session may have of a worker, by the flags of up.
-func boundsOfSession(session, memory int64, work int) string {
+// freeIn returns the memory that is left for tensors at place, a value of --shm.
+func freeIn(place string) limits.Memory {
 	free := (limits.Machine{}).Memory()
+	var st unix.Statfs_t
+	if place == memfd || unix.Statfs(place, &st) != nil {
+		return free
+	}
+	if n := int64(st.Bavail) * st.Bsize; n < free.Free {
+		free = limits.Memory{Free: n, By: "the folder " + place}
+	}
+	return free
+}
+
+// boundsOfSession says what a session may have of a worker, by the flags of up.
+func boundsOfSession(session, memory int64, work int, free limits.Memory) string {
 	mib, by := free.Free>>20, ", free now by "+free.By
 	if least := min(cmp.Or(session, maxMiB), cmp.Or(memory, maxMiB)); least < maxMiB {
 		mib, by = least, ""
@@ -91,7 +104,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			for _, p := range c.Parts() {
 				fmt.Fprintf(out, "%s: process %d\n", p.Child, p.PID)
 			}
-			fmt.Fprintln(out, boundsOfSession(session, memory, work))
+			fmt.Fprintln(out, boundsOfSession(session, memory, work, freeIn(place)))
 			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
 			if far != "" {
 				fmt.Fprintf(out, "other hosts join at %s\n", far)
