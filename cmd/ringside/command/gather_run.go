@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -65,6 +66,11 @@ func newGatherPlan() *cobra.Command {
 			}
 			if len(p.Weights) > 0 && !rule.Mean() {
 				return usagef("--weights and --aggregate %s exclude each other: a mean takes weights", p.Policy.Aggregator)
+			}
+			for uid := range p.Weights {
+				if !slices.Contains(p.Intended, uid) && !slices.Contains(p.Reserves, uid) {
+					return usagef("--weights %d=%v: expected a peer of --peers or --reserves", uid, p.Weights[uid])
+				}
 			}
 			if err := p.Normalize(); err != nil {
 				return err

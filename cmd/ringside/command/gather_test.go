@@ -380,7 +380,7 @@ func TestGatherWeights(t *testing.T) {
 	if out, err := planned(); err != nil || strings.Contains(out, "weights") {
 		t.Errorf("%v: %s, expected no weights", err, out)
 	}
-	for _, bad := range []string{"1", "1=", "=1", "1=2", "1=-0.1", "1=NaN", "1=0.5,1=0.5"} {
+	for _, bad := range []string{"1", "1=", "=1", "1=2", "1=-0.1", "1=NaN", "1=0.5,1=0.5", "9=1"} {
 		var usage *usageError
 		if out, err := planned("--weights", bad); !errors.As(err, &usage) {
 			t.Errorf("--weights %s: %v, %s; expected an error of usage", bad, err, out)
