@@ -53,10 +53,10 @@ type Options struct {
 	LossEvery int
 
 	// Load is where the initial weights are: a safetensors file, a folder with a
-	// model.safetensors, or a checkpoint's folder, of which the weights are taken only;
-	// the optimizer begins anew. Save is the safetensors file for the final weights. If
-	// it is named model.safetensors, the config.json of a language model is written
-	// beside it, so that other libraries load the folder.
+	// model.safetensors, or else a checkpoint's folder, of which the weights are taken
+	// only; the optimizer begins anew. Save is the safetensors file for the final
+	// weights. If it is named model.safetensors, the config.json of a language model is
+	// written beside it, so that other libraries load the folder.
 	Load, Save string
 
 	// Checkpoint is a folder to which the run is saved so that it can be resumed: after

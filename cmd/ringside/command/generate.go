@@ -60,7 +60,7 @@ func (f *weightFlags) find() (*train.Model, error) {
 
 // add adds the flags to a command.
 func (f *weightFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.load, "load", "", "weights: a safetensors file, a folder with a model.safetensors, or a checkpoint's folder")
+	c.Flags().StringVar(&f.load, "load", "", "weights: a safetensors file, a folder with a model.safetensors, or else a checkpoint's folder")
 	c.Flags().StringVar(&f.model, "model", "", "which model they are of (default: as the file says)")
 }
 

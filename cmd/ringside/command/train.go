@@ -125,7 +125,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.Float64Var(&o.LR, "lr", 0, "peak learning rate (default: the model's)")
 	f.Uint64Var(&o.Seed, "seed", 0, "of the weights and of the order of the examples")
 	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
-	f.StringVar(&o.Load, "load", "", "weights to begin with: a safetensors file, a folder with a model.safetensors, or a checkpoint's folder")
+	f.StringVar(&o.Load, "load", "", "weights to begin with: a safetensors file, a folder with a model.safetensors, or else a checkpoint's folder")
 	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to; beside model.safetensors a config.json is written, for loaders of other libraries")
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
 	f.IntVar(&o.Every, "every", 0, "save the checkpoint after every so many steps, too")
