@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -298,6 +299,31 @@ func TestDemoSaysWhatFailed(t *testing.T) {
 	}
 	if !strings.Contains(out, "bits per byte") {
 		t.Errorf("the other model's summary is missing: %s", out)
+	}
+}
+
+// TestDemoClientInterrupted checks that a client which an interrupt ends while it
+// evaluates counts as interrupted, and one that fails by itself as failed.
+func TestDemoClientInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir()) // where sh finds the client's script, train
+	for status, fails := range map[int]bool{130: false, 1: true} {
+		script := fmt.Sprintf(`trap 'kill $!; echo "{\"steps\":5,\"error\":\"it ended\"}"; exit %d' INT
+sleep 1000 >/dev/null 2>&1 &
+echo ready >&2
+wait
+`, status)
+		if err := os.WriteFile("train", []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		d := demoClient{model: "m"}
+		err := d.train(ctx, "/bin/sh", "nowhere", 0, writerFunc(func(b []byte) (int, error) {
+			cancel()
+			return len(b), nil
+		}))
+		if d.result.Summary == nil || d.result.Steps != 5 || (err != nil) != fails {
+			t.Errorf("exit status %d: %v, %+v", status, err, d.result.Summary)
+		}
 	}
 }
 

@@ -167,8 +167,9 @@ func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, sai
 			err = fmt.Errorf("reading its summary: %w", e)
 		}
 	}
+	interrupted := ctx.Err() != nil && cmd.ProcessState.ExitCode() == 128+int(syscall.SIGINT)
 	switch {
-	case d.result.Error != "":
+	case d.result.Error != "" && !interrupted:
 		return errors.New(d.result.Error)
 	case ctx.Err() != nil && d.result.Summary != nil:
 		return nil // it was stopped and said how far it came
