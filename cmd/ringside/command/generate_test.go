@@ -75,6 +75,7 @@ func TestGenerateAndEval(t *testing.T) {
 		{[]string{"generate"}, "--prompt TEXT is needed"},
 		{[]string{"generate", "--prompt", "a"}, "--load FILE is needed"},
 		{[]string{"eval"}, "--load FILE is needed"},
+		{[]string{"eval", "--load", kept, "--data", text, "--in-process", "--connect", "x"}, "--in-process and --connect exclude each other"},
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--bytes", "0"}, "--bytes 0: expected 1 to"},
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--temperature", "-1"}, "--temperature -1: expected 0 or more"},
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--temperature", "NaN"}, "--temperature NaN: expected"},

@@ -172,6 +172,8 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case p.inProcess && elsewhere && p.orHere:
+		return nil, usagef("--in-process and --connect exclude each other")
 	case p.inProcess && elsewhere:
 		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config exclude each other")
 	case p.workers > shard.MaxRanks:
