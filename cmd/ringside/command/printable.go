@@ -20,3 +20,9 @@ func printable(text string) string {
 	}
 	return b.String()
 }
+
+// cell returns a text that another process chose, as printable does, on one line and
+// without tabs.
+func cell(text string) string {
+	return strings.NewReplacer("\n", `\x0a`, "\t", `\x09`).Replace(printable(text))
+}

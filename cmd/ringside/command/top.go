@@ -163,14 +163,14 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	rows := [][]string{workerColumns}
 	for i := range r.Workers {
 		x := &r.Workers[i]
-		row := []string{x.Name, fmt.Sprint(x.PID), busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting), fmt.Sprint(x.Sessions), count(x.Runs), "-",
+		row := []string{cell(x.Name), fmt.Sprint(x.PID), busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting), fmt.Sprint(x.Sessions), count(x.Runs), "-",
 			count(x.Collectives), count(x.MovedBytes), fmt.Sprint(x.Backlog), count(float64(x.QueuedBytes)),
 			fmt.Sprintf("%s of %s", count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes)))}
 		if x.Runs > 0 {
 			row[7] = percent(x.PlanHits / x.Runs)
 		}
 		if x.Silent > 0 { // only what the dispatcher knows
-			row = []string{x.Name, fmt.Sprint(x.PID), fmt.Sprintf("silent for %.1fs", x.Silent), "", "", fmt.Sprint(x.Sessions), "", "", "", "", "", count(float64(x.QueuedBytes)), ""}
+			row = []string{cell(x.Name), fmt.Sprint(x.PID), fmt.Sprintf("silent for %.1fs", x.Silent), "", "", fmt.Sprint(x.Sessions), "", "", "", "", "", count(float64(x.QueuedBytes)), ""}
 		}
 		rows = append(rows, row)
 	}
@@ -178,7 +178,7 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	if len(r.Sessions) > 0 {
 		rows = [][]string{sessionColumns}
 		for _, s := range r.Sessions[:min(len(r.Sessions), topSessions)] {
-			rows = append(rows, []string{fmt.Sprint(s.ID), s.Name, s.Worker, fmt.Sprint(s.Workers), percent(s.Busy), percent(s.Waiting), count(s.Runs), fmt.Sprint(s.Backlog)})
+			rows = append(rows, []string{fmt.Sprint(s.ID), cell(s.Name), cell(s.Worker), fmt.Sprint(s.Workers), percent(s.Busy), percent(s.Waiting), count(s.Runs), fmt.Sprint(s.Backlog)})
 		}
 		b.WriteByte('\n')
 		writeTable(&b, rows, sessionSpare, cols)

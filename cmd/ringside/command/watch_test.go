@@ -259,7 +259,7 @@ func TestTopFits(t *testing.T) {
 			{Name: "w0", PID: 4194304, Busy: 1, Waiting: 0.5, Sessions: 12, Runs: 999, PlanHits: 999, ArenaInUse: 1 << 33, ArenaBytes: 1 << 34},
 			{Name: "w1-of-another-host", PID: 1, Silent: 2.5, QueuedBytes: 7},
 		},
-		Sessions: []metrics.Session{{ID: 1 << 60, Name: "a name of a session that is rather long, and é at its end", Worker: "w0", Workers: 2}},
+		Sessions: []metrics.Session{{ID: 1 << 60, Name: "\x1b\na name of a session that is rather long, and é at its end", Worker: "w0", Workers: 2}},
 		Ops:      map[string]float64{"matmul": 5, "tanh": 4, "causal_softmax": 3, "layer_norm_grad_w": 2, "cross_entropy_grad": 1},
 	}
 	for _, cols := range []int{0, 200, 80, 40, 5} {
@@ -273,6 +273,9 @@ func TestTopFits(t *testing.T) {
 		}
 		if cols > 0 && longest > cols || cols == 0 && longest <= 80 {
 			t.Errorf("%d columns: a line of %d\n%s", cols, longest, &b)
+		}
+		if strings.Contains(b.String(), "\x1b") || strings.Contains(b.String(), "\na name") {
+			t.Errorf("%d columns: a name changes the terminal's state\n%q", cols, &b)
 		}
 		for _, want := range append([]string{"runs/s", "worker"}, map[int][]string{0: workerColumns, 80: {"busy", "waits"}}[cols]...) {
 			if cols >= 40 && !strings.Contains(b.String(), want) {
