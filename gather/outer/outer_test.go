@@ -122,6 +122,46 @@ func TestComeAndGo(t *testing.T) {
 	}
 }
 
+// interrupting is a store that ends a context when an object is asked for.
+type interrupting struct {
+	store.Store
+	key string
+	end context.CancelFunc
+}
+
+func (s *interrupting) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
+	if key != s.key {
+		return s.Store.Open(ctx, key, get)
+	}
+	s.end()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestInterrupted: a peer that is interrupted while it waits for another publishes no
+// round without the other, which takes part when it comes.
+func TestInterrupted(t *testing.T) {
+	files, err := store.NewFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	one, two := peer(t, &interrupting{files, artifact.UpdateName(1, 2), cancel}, 1, 2, nil), peer(t, files, 2, 2, nil)
+	w1, w2 := begin(t, one, 0), begin(t, two, 0)
+	inner(w1, 1, 1)
+	if rounds, err := one.Exchange(ctx, w1); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%d rounds, %v: expected to be cancelled", rounds, err)
+	}
+	inner(w2, 2, 1)
+	if _, err := two.Exchange(t.Context(), w2); err != nil {
+		t.Fatal(err)
+	}
+	if s := two.Stats(); s.Sent == 0 || len(two.last) != 2 {
+		t.Errorf("%+v, round of %v: expected both peers", s, two.last)
+	}
+}
+
 // TestLate: a peer that comes to a round which is over takes its result, and puts
 // nothing.
 func TestLate(t *testing.T) {

@@ -52,6 +52,9 @@ func (p *Outer) round(ctx context.Context) error {
 		return err
 	}
 	r, err := p.g.Gather(ctx, p.plan(uids))
+	if err == nil && ctx.Err() != nil { // the peers that it was still waiting for may well come
+		err = errors.Join(context.Cause(ctx), r.Close())
+	}
 	if err != nil {
 		return err
 	}
