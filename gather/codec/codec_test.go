@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime"
@@ -430,6 +431,14 @@ func TestLloyd(t *testing.T) {
 	}
 }
 
+// emptyParams is a container whose header is a list of n parameters without fields.
+func emptyParams(n int) []byte {
+	list := append([]byte{0xa1, 6, 0x9a}, binary.BigEndian.AppendUint32(nil, uint32(n))...) // {6: [ … ]}
+	list = append(list, bytes.Repeat([]byte{0xa0}, n)...)
+	b := append([]byte("GRD1"), codec.Version, 0, 0, 0)
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(list))), list...)
+}
+
 // FuzzValidate: no bytes make Validate panic or take memory out of proportion.
 func FuzzValidate(f *testing.F) {
 	m := codectest.Tiny(corpusConfig())
@@ -438,6 +447,7 @@ func FuzzValidate(f *testing.F) {
 	}
 	rice := codectest.Tiny(codec.DefaultConfig())
 	f.Add(codectest.Payload(rice, 7, 3, nil).Bytes())
+	f.Add(emptyParams(30 << 10))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, m := range []*codec.Manifest{m, rice} {
 			var before, after runtime.MemStats

@@ -38,12 +38,20 @@ const (
 // canonical encodes what is hashed; strict decodes what another host wrote.
 var (
 	canonical = must(cbor.CoreDetEncOptions().EncMode())
-	strict    = must(cbor.DecOptions{
+	strict    = must(decoding(maxList).DecMode())
+)
+
+// maxList is the most elements of a list.
+const maxList = 1 << 22
+
+// decoding is how lists of at most so many elements are decoded.
+func decoding(list int) cbor.DecOptions {
+	return cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 8,
-		MaxArrayElements: 1 << 22, MaxMapPairs: 1 << 16,
-	}.DecMode())
-)
+		MaxArrayElements: list, MaxMapPairs: 1 << 16,
+	}
+}
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -78,6 +86,18 @@ type ParamHeader struct {
 	BlockRows uint32    `cbor:"11,keyasint,omitempty"`
 	Blocks    []uint32  `cbor:"12,keyasint,omitempty"` // offsets in the index section
 	Hist      []uint64  `cbor:"13,keyasint,omitempty"` // how often each code occurs
+}
+
+// headers decodes headers of payloads of m. An empty parameter is one byte there, and more
+// than a hundred in memory: no list may be much longer than one of a payload can be.
+func (m *Manifest) headers() cbor.DecMode {
+	longest := len(m.Params)
+	for i := range m.Params {
+		p := &m.Params[i]
+		longest = max(longest, p.Bins, p.Rows/blockRows)
+	}
+	// check says what a list that is a little too long is
+	return must(decoding(min(longest+16, maxList)).DecMode())
 }
 
 // Table returns the values that the codes stand for, or nil without a codebook.

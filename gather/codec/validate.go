@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/ringside-go/ringside/gather/outcome"
 )
 
@@ -150,7 +152,7 @@ func (v *validator) header(n int) error {
 		h.Write(b)
 		v.take(len(b))
 	}
-	if err := Unmarshal(h.Bytes(), &v.rep.Header); err != nil {
+	if err := v.want.Manifest.headers().Unmarshal(h.Bytes(), &v.rep.Header); err != nil {
 		return outcome.Errorf(outcome.BadFormat, "header: %v", err)
 	}
 	return v.rep.Header.check(v.want)
@@ -315,7 +317,10 @@ func Claim(b []byte) (window, uid uint64, err error) {
 	if len(b) < prefixLen+n {
 		return 0, 0, outcome.Errorf(outcome.Truncated, "%d bytes, expected a header of %d", len(b), n)
 	}
-	var h Header
+	var h struct {
+		Header
+		Params cbor.RawMessage `cbor:"6,keyasint"` // in place of the Header's
+	}
 	if err := Unmarshal(b[prefixLen:prefixLen+n], &h); err != nil {
 		return 0, 0, outcome.Errorf(outcome.BadFormat, "header: %v", err)
 	}
