@@ -201,3 +201,21 @@ func TestPutWithoutAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestServersWords: the name that a server gives an error is quoted, and no longer than a
+// part of a line.
+func TestServersWords(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "<?xml version='1.0'?><Error><Code>No\n2\tOK\u009b31m%s</Code></Error>", strings.Repeat("x", 1000))
+	}))
+	defer server.Close()
+	s, err := store.NewS3("bucket", "", &store.S3Options{Endpoint: server.Listener.Addr().String(), Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Open(t.Context(), "k", store.Get{})
+	if said := err.Error(); outcome.Of(err) != outcome.Forbidden || !strings.Contains(said, `"No\n2\tOK\u009b31m`) || len(said) > 200 {
+		t.Errorf("%q: expected FORBIDDEN, and the name of the error quoted", said)
+	}
+}

@@ -81,7 +81,7 @@ func s3Error(ctx context.Context, key string, err error) error {
 	e := fromHTTP(r.StatusCode, key, "")
 	var s *outcome.Error
 	if errors.As(e, &s) {
-		s.Detail += ": " + r.Code
+		s.Detail += fmt.Sprintf(": %.80q", r.Code)
 	}
 	return e
 }
