@@ -742,6 +742,52 @@ func TestT7Once(t *testing.T) {
 	}
 }
 
+// TestRefusedLeavesNothing: an update that cannot be applied leaves the model as it was
+// and no journal, so that the next one can be.
+func TestRefusedLeavesNothing(t *testing.T) {
+	s := newSetting(t)
+	g, r, err := collect(s.m, nil, s.store, t.TempDir(), "", peersOnDisk, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	was, err := os.ReadFile(s.model())
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange, strangers := *r, *fileConfig()
+	strange.Aggregator = "strange"
+	strangers.Params = slices.Clone(strangers.Params)
+	strangers.Params[1].Name = "stranger"
+	another := *r
+	another.Manifest = strangers.Digest()
+	for name, c := range map[string]struct {
+		r *gather.Result
+		m *codec.Manifest
+		o apply.Options
+	}{
+		"a rule that is not known":  {&strange, s.m, apply.Options{}},
+		"a small budget":            {r, s.m, apply.Options{Budget: 1}},
+		"another model":             {&another, &strangers, apply.Options{}},
+		"a learning rate of NaN":    {r, s.m, apply.Options{Optimizer: apply.Optimizer{LR: math.NaN()}}},
+		"a momentum beyond float32": {r, s.m, apply.Options{Optimizer: apply.Optimizer{Momentum: 1e39}}},
+		"an infinite learning rate": {r, s.m, apply.Options{Optimizer: apply.Optimizer{LR: math.Inf(1)}}},
+	} {
+		if _, err := apply.File(t.Context(), g.Ranks, c.r, c.m, s.model(), &c.o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if b, err := os.ReadFile(s.model()); err != nil || !bytes.Equal(b, was) {
+			t.Fatalf("%s: the model has changed: %v", name, err)
+		}
+		if left, err := filepath.Glob(s.model() + ".*"); err != nil || len(left) != 0 {
+			t.Errorf("%s: %v is left, %v", name, left, err)
+		}
+	}
+	if _, err := apply.File(t.Context(), g.Ranks, r, s.m, s.model(), &apply.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestT7Killed: whatever the moment at which a process that applies is killed, the model
 // is the old one or the new one, and the next process makes it the new one.
 func TestT7Killed(t *testing.T) {

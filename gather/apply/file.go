@@ -27,7 +27,7 @@ const (
 // leaves the old model or the new one, and the next call with the same result goes on
 // where it stopped. Parameters may be F32, F16 or BF16; tensors that the manifest does
 // not name stay as they are. All ranks name the same file, or, with Replicated, each
-// its own.
+// its own. An update that cannot be leaves nothing beside the model.
 //
 // It returns ErrAlreadyApplied, ErrJournal, ErrBudget, or what Update returns.
 func File(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Manifest, path string, o *Options) (*Stats, error) {
@@ -35,6 +35,9 @@ func File(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Ma
 	f.leads = ranks.Rank() == 0 || o.Replicated
 	if r.Skip {
 		return &Stats{}, nil
+	}
+	if _, err := prepare(ranks, r, m, nil, o); err != nil {
+		return nil, err
 	}
 	if err := f.together(ctx, f.begin); err != nil {
 		return nil, err
@@ -108,6 +111,11 @@ func (f *file) begin() error {
 		f.j = *j
 		return nil
 	}
+	from, _, err := openFrom(f.path, f.m)
+	if err != nil {
+		return err
+	}
+	from.Close()
 	for _, suffix := range f.suffixes() {
 		if err := f.create(suffix); err != nil {
 			return err
@@ -227,12 +235,13 @@ type pair struct {
 	buf  []byte
 }
 
-func openPair(path string, m *codec.Manifest) (*pair, error) {
+// openFrom opens a file that has all parameters, and says where each is.
+func openFrom(path string, m *codec.Manifest) (*safetensors.File, []safetensors.Info, error) {
 	from, err := safetensors.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := &pair{from: from}
+	var info []safetensors.Info
 	for i := range m.Params {
 		q := &m.Params[i]
 		t, err := from.Lookup(q.Name)
@@ -240,11 +249,20 @@ func openPair(path string, m *codec.Manifest) (*pair, error) {
 			err = fmt.Errorf("apply: %s: %s is %s %v, expected F32, F16 or BF16 %v", path, q.Name, t.DType, t.Shape, q.Shape)
 		}
 		if err != nil {
-			p.close()
-			return nil, err
+			from.Close()
+			return nil, nil, err
 		}
-		p.info = append(p.info, t)
+		info = append(info, t)
 	}
+	return from, info, nil
+}
+
+func openPair(path string, m *codec.Manifest) (*pair, error) {
+	from, info, err := openFrom(path, m)
+	if err != nil {
+		return nil, err
+	}
+	p := &pair{from: from, info: info}
 	if p.src, err = os.Open(path); err == nil {
 		p.to, err = os.OpenFile(path+newSuffix, os.O_RDWR, 0)
 	}

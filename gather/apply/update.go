@@ -61,16 +61,12 @@ type Stats struct {
 
 // Update applies a result to a model.
 func Update(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Manifest, w Weights, o *Options) (*Stats, error) {
-	rule, err := agg.Find(r.Aggregator)
+	u, err := prepare(ranks, r, m, w, o)
 	if err != nil {
 		return nil, err
 	}
-	u := &update{ranks: ranks, r: r, m: m, w: w, o: *o, rule: rule, hash: blake3.New(len(codec.Digest{}), nil)}
-	if u.o.Budget == 0 {
-		u.o.Budget = DefaultBudget
-	}
-	if err := u.check(); err != nil {
-		return nil, err
+	if u.o.Optimizer.Momentum != 0 && u.o.Momentum == nil {
+		return nil, errors.New("apply: the optimizer has momentum: expected a place for it")
 	}
 	if r.Skip || len(r.UIDs) == 0 {
 		return &u.stats, nil
@@ -92,6 +88,20 @@ func Update(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.
 	}
 	_, err = ranks.Agree(ctx, "the update that was applied", gather.Ready, seal)
 	return &u.stats, err
+}
+
+// prepare returns an update that has touched nothing, or the error of one that cannot be.
+// All ranks get the same error.
+func prepare(ranks gather.Ranks, r *gather.Result, m *codec.Manifest, w Weights, o *Options) (*update, error) {
+	rule, err := agg.Find(r.Aggregator)
+	if err != nil {
+		return nil, err
+	}
+	u := &update{ranks: ranks, r: r, m: m, w: w, o: *o, rule: rule, hash: blake3.New(len(codec.Digest{}), nil)}
+	if u.o.Budget == 0 {
+		u.o.Budget = DefaultBudget
+	}
+	return u, u.check()
 }
 
 // update is one Update.
@@ -130,13 +140,15 @@ type folder interface {
 	bytes(p *codec.Param) int64
 }
 
-// check looks at the budget and the shapes.
+// check looks at the numbers, the budget and the shapes.
 func (u *update) check() error {
 	if u.m.Digest() != u.r.Manifest {
 		return fmt.Errorf("apply: the result is of manifest %v, expected %v", u.r.Manifest, u.m.Digest())
 	}
-	if u.o.Optimizer.Momentum != 0 && u.o.Momentum == nil {
-		return errors.New("apply: the optimizer has momentum: expected a place for it")
+	for name, x := range map[string]float64{"learning rate": u.o.Optimizer.LR, "momentum": u.o.Optimizer.Momentum} {
+		if !(math.Abs(x) <= math.MaxFloat32) {
+			return fmt.Errorf("apply: %s %v: expected a finite float32", name, x)
+		}
 	}
 	if len(u.r.Weights) > 0 && !u.rule.Mean() {
 		return fmt.Errorf("%w: %s takes no weights of peers, expected one of clip-mean, clip-mean-peers and mean", agg.ErrRule, u.rule.Name)
