@@ -703,8 +703,21 @@ func (s *setting) spawn(t testing.TB, last int) (*exec.Cmd, *bufio.Reader) {
 // TestT7Once: a window is applied once, by one rank or several.
 func TestT7Once(t *testing.T) {
 	s := newSetting(t)
+	const mode = 0o640
+	if err := os.Chmod(s.model(), mode); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.file(nil, apply.Options{}); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".momentum"} {
+		info, err := os.Stat(s.model() + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != mode {
+			t.Errorf("model%s has mode %v, expected %#o", name, info.Mode(), mode)
+		}
 	}
 	want := s.hash(t)
 	if err := s.file(nil, apply.Options{}); !errors.Is(err, apply.ErrAlreadyApplied) || s.hash(t) != want {

@@ -26,8 +26,9 @@ const (
 // File applies a result to a model in a safetensors file, once. A process that dies
 // leaves the old model or the new one, and the next call with the same result goes on
 // where it stopped. Parameters may be F32, F16 or BF16; tensors that the manifest does
-// not name stay as they are. All ranks name the same file, or, with Replicated, each
-// its own. An update that cannot be leaves nothing beside the model.
+// not name stay as they are, and so does the mode of the file. All ranks name the same
+// file, or, with Replicated, each its own. An update that cannot be leaves nothing beside
+// the model.
 //
 // It returns ErrAlreadyApplied, ErrJournal, ErrBudget, or what Update returns.
 func File(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Manifest, path string, o *Options) (*Stats, error) {
@@ -147,11 +148,18 @@ func (f *file) create(suffix string) error {
 		return fmt.Errorf("apply: %w", err)
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(old+newSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	model, err := os.Stat(f.path)
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	_, err = io.Copy(dst, src)
+	dst, err := os.OpenFile(old+newSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	err = dst.Chmod(model.Mode().Perm() | 0o600) // it takes the model's place, and is written to
+	if err == nil {
+		_, err = io.Copy(dst, src)
+	}
 	return errors.Join(err, dst.Sync(), dst.Close())
 }
 
