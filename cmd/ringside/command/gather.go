@@ -305,8 +305,8 @@ func uidList(flag, text string) ([]uint64, error) {
 		if err != nil || to < from || to-from >= gather.MaxPeers {
 			return nil, usagef("--%s %s: expected peers' numbers, as 1,2,5-9", flag, cmp.Or(word, text))
 		}
-		for uid := from; uid <= to; uid++ {
-			out = append(out, uid)
+		for i := range to - from + 1 { // the largest number has none behind it
+			out = append(out, from+i)
 		}
 	}
 	return out, nil

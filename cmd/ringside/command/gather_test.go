@@ -392,6 +392,22 @@ func TestGatherWeights(t *testing.T) {
 	}
 }
 
+// TestUIDList: a list has what its words name, up to the largest number there is.
+func TestUIDList(t *testing.T) {
+	const most = math.MaxUint64
+	for text, want := range map[string][]uint64{"": nil, "3": {3}, "7,1-3,": {7, 1, 2, 3}, "0": {0},
+		fmt.Sprint(uint64(most)): {most}, fmt.Sprintf("%d-%d", uint64(most-1), uint64(most)): {most - 1, most}} {
+		if got, err := uidList("peers", text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, expected %v", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"x", "-1", "1-", "3-1", "1-2-3", "0-65535", fmt.Sprintf("0-%d", uint64(most)), "18446744073709551616"} {
+		if got, err := uidList("peers", bad); err == nil {
+			t.Errorf("%q: %d numbers, expected an error", bad, len(got))
+		}
+	}
+}
+
 // TestGatherNumbers: window and peer 0 exist, so neither is taken for granted.
 func TestGatherNumbers(t *testing.T) {
 	for _, c := range []struct {
