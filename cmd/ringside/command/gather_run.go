@@ -104,6 +104,23 @@ func newGatherPlan() *cobra.Command {
 	return c
 }
 
+// readPlan reads what plan wrote, which may have been changed by hand. A window is not
+// published under a rule by which it cannot be applied.
+func readPlan(path string) (*gather.Plan, error) {
+	p := &gather.Plan{}
+	if err := readJSON(path, p); err != nil {
+		return nil, err
+	}
+	rule, err := agg.Find(p.Policy.Aggregator)
+	if err == nil && len(p.Weights) > 0 && !rule.Mean() {
+		err = fmt.Errorf("%w: %s takes no weights of peers, expected one of clip-mean, clip-mean-peers and mean", agg.ErrRule, rule.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
 // applyFlags say how a result is applied.
 type applyFlags struct {
 	model      string
@@ -182,9 +199,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer s.clean()
-	plan := &gather.Plan{}
+	var plan *gather.Plan
 	if s.g.Rank() == 0 {
-		if err := readJSON(f.plan, plan); err != nil {
+		if plan, err = readPlan(f.plan); err != nil {
 			return err
 		}
 	}

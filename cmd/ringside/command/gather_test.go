@@ -18,6 +18,7 @@ import (
 	s3creds "github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/store/storetest"
@@ -150,7 +151,8 @@ func flip(t *testing.T, name string) {
 	}
 }
 
-// TestGatherSkipped: a window without peers has the exit status 2.
+// TestGatherSkipped: a window without peers has the exit status 2; a plan that was changed
+// to what cannot be applied is an error before anything is fetched.
 func TestGatherSkipped(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -168,9 +170,22 @@ func TestGatherSkipped(t *testing.T) {
 	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) {
 		t.Errorf("%v, %s; expected the exit status 2", err, out)
 	}
-	var p gather.Plan
-	if err := readJSON(in("plan"), &p); err != nil || len(p.Intended) != 2 {
-		t.Errorf("%+v, %v", p, err)
+	p, err := readPlan(in("plan"))
+	if err != nil || len(p.Intended) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for name, change := range map[string]func(*gather.Plan){
+		"a rule that is not known": func(p *gather.Plan) { p.Policy.Aggregator = "strange" },
+		"weights of a median":      func(p *gather.Plan) { p.Policy.Aggregator, p.Weights = "median", map[uint64]float64{1: 0.5} },
+	} {
+		bad := *p
+		change(&bad)
+		if err := writeJSON(in("bad"), &bad); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := execute(t, "gather", "run", "--manifest", in("manifest.json"), "--plan", in("bad"), "--store", in("store"), "--attempts", "1"); !errors.Is(err, agg.ErrRule) {
+			t.Errorf("%s: %v, expected ErrRule", name, err)
+		}
 	}
 }
 
