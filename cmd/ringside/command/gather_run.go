@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"text/tabwriter"
@@ -218,7 +219,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	if publish != nil && !r.Skip {
-		if err := publishTo(ctx, s, publish, r, out.Overlap, f.full); err != nil {
+		if err := f.publishTo(ctx, s, publish, r, out.Overlap, logger(cmd)); err != nil {
 			return err
 		}
 	}
@@ -228,8 +229,21 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	return out.print(s, f.rankFlags.json)
 }
 
-func publishTo(ctx context.Context, s *session, to store.Store, r *gather.Result, rep *overlap.Report, full bool) error {
-	if full {
+// publishTo publishes a result, unless it is published: a process that is killed before it
+// has applied a window is started again as it was.
+func (f *runFlags) publishTo(ctx context.Context, s *session, to store.Store, r *gather.Result, rep *overlap.Report, log *slog.Logger) error {
+	there := []byte{0}
+	if s.g.Rank() == 0 {
+		if a, err := artifact.Load(ctx, to, r.Window); err == nil && a.Digest == r.Digest() {
+			log.Warn("the window is published, with this result; nothing is published again", "window", r.Window)
+			there[0] = 1
+		}
+	}
+	there, err := s.g.Broadcast(ctx, there)
+	if err != nil || there[0] != 0 {
+		return err
+	}
+	if f.full {
 		u, ok := to.(store.Uploader)
 		if !ok {
 			return fmt.Errorf("%w: --full needs a store that takes uploads in parts: a folder or S3", store.ErrUnsupported)

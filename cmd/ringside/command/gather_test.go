@@ -21,6 +21,7 @@ import (
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/artifact"
+	stores "github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/gather/store/storetest"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -114,6 +115,15 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 	}
 	if _, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("plan"), "--store", store, "--model", in("model"), "--lr", "0.7")...)...); !errors.Is(err, apply.ErrAlreadyApplied) {
 		t.Errorf("run again: %v, expected ErrAlreadyApplied", err)
+	}
+	writeModel(t, in("killed"), 0)
+	must(with("run", "--plan", in("plan"), "--store", store, "--publish", published, "--full", "--model", in("killed"), "--lr", "0.7")...)
+	if b, err := os.ReadFile(in("killed")); err != nil || string(b) != string(after) {
+		t.Errorf("a window that is published and not applied gives another model: %v", err)
+	}
+	must("plan", "--manifest", in("manifest.json"), "--plan", in("fewer"), "--window", "1", "--peers", "1-2")
+	if _, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("fewer"), "--store", store, "--publish", published)...)...); !errors.Is(err, stores.ErrExists) {
+		t.Errorf("another result of a published window: %v, expected ErrExists", err)
 	}
 	again := with("--aggregate", published, "--window", "1")
 	must(append([]string{"verify", "--store", store}, again...)...)
