@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -191,6 +192,9 @@ type session struct {
 	group *collective.Group
 	g     *gather.Gatherer
 	out   io.Writer // nothing but on rank 0
+
+	// clean leaves the group and removes the spool. It and the result's Close are called
+	// before anything is printed: a reader that is gone ends the process.
 	clean func()
 }
 
@@ -225,7 +229,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	}
 	p := &fetchProgress{w: cmd.ErrOrStderr()}
 	_, p.term = terminal(p.w)
-	s.clean = func() { p.end(); s.g.Group.Close(); remove() }
+	s.clean = sync.OnceFunc(func() { p.end(); s.g.Group.Close(); remove() })
 	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Keys: keys, Elastic: f.elastic, Logger: log,
 		Banned:   func(uid uint64) bool { return slices.Contains(banned, uid) },
 		Progress: p.show, Fetch: store.FetchOptions{Concurrency: f.concurrency, Attempts: f.attempts}})

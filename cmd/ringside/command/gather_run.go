@@ -264,6 +264,8 @@ func (f *runFlags) publishTo(ctx context.Context, s *session, to store.Store, r 
 
 // print writes a summary, and returns the error of a window that is skipped.
 func (o *summary) print(s *session, asJSON bool) error {
+	o.Close()
+	s.clean()
 	var err error
 	if asJSON {
 		err = json.NewEncoder(s.out).Encode(o)
@@ -367,6 +369,8 @@ them, checks each of them again and compares digests, norms and the result's own
 			if err := a.Verify(r); err != nil {
 				return err
 			}
+			r.Close()
+			s.clean()
 			if f.json {
 				return json.NewEncoder(s.out).Encode(map[string]any{"window": r.Window, "ok": true, "peers": len(r.UIDs), "digest": a.Digest})
 			}
@@ -428,6 +432,8 @@ func newGatherOverlap() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			r.Close()
+			s.clean()
 			if f.json {
 				return json.NewEncoder(s.out).Encode(rep)
 			}

@@ -9,9 +9,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -195,6 +197,50 @@ func TestGatherSkipped(t *testing.T) {
 		}
 		if _, _, err := execute(t, "gather", "run", "--manifest", in("manifest.json"), "--plan", in("bad"), "--store", in("store"), "--attempts", "1"); !errors.Is(err, agg.ErrRule) {
 			t.Errorf("%s: %v, expected ErrRule", name, err)
+		}
+	}
+}
+
+// TestGatherReaderGone: a process whose output nothing reads leaves nothing of its spool.
+func TestGatherReaderGone(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	for _, args := range [][]string{
+		{"init", "--model", in("model"), "--manifest", in("manifest.json")},
+		{"put", "--manifest", in("manifest.json"), "--update", in("model"), "--uid", "1", "--window", "1", "--store", in("store")},
+		{"plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1"},
+		{"run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--publish", in("published")},
+	} {
+		if _, errOut, err := execute(t, append([]string{"gather"}, args...)...); err != nil {
+			t.Fatalf("gather %v: %v\n%s", args, err, errOut)
+		}
+	}
+	for _, args := range [][]string{
+		{"run", "--plan", in("plan")},
+		{"run", "--plan", in("plan"), "--json", "--spool", in("tmp/spool")},
+		{"verify", "--window", "1", "--aggregate", in("published")},
+		{"overlap", "--window", "1", "--aggregate", in("published")},
+	} {
+		if err := os.MkdirAll(in("tmp/spool"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		c := ringside(t, append([]string{"gather", args[0], "--manifest", in("manifest.json"), "--store", in("store")}, args[1:]...)...)
+		c.Env = append(os.Environ(), "TMPDIR="+in("tmp"))
+		c.Stdout = w
+		err = c.Run()
+		w.Close()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE {
+			t.Errorf("%v: %v, expected to be ended by SIGPIPE", args, err)
+		}
+		if left := listing(t, in("tmp")); len(left) != 2 {
+			t.Errorf("%v: %v is left", args, left[2:])
 		}
 	}
 }
