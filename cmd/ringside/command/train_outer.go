@@ -77,8 +77,10 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 		return usagef("--levels %d: expected 2 to %d", f.levels, codec.MaxBins)
 	case f.compare && f.peer != 0:
 		return usagef("--compare and --peer exclude each other: all peers' training is compared")
-	case f.momentum < 0 || f.momentum >= 1:
+	case !(f.momentum >= 0 && f.momentum < 1):
 		return usagef("--outer-momentum %v: expected at least 0 and below 1", f.momentum)
+	case f.timeout < 0:
+		return usagef("--outer-timeout %v: expected above 0; leave it out for the default", f.timeout)
 	case f.peer < 0 || f.peer > f.peers:
 		return usagef("--peer %d: expected 1 to %d, or 0 for all in this process", f.peer, f.peers)
 	case flags.Changed("log-dir"):
