@@ -240,7 +240,7 @@ func (g *Gatherer) exchange(ctx context.Context, w *window) (*merged, error) {
 		}
 		partials := make([]*Partial, len(all))
 		for rank, b := range all {
-			if partials[rank], err = parsePartial(b, rank, len(g.o.Manifest.Params)); err != nil {
+			if partials[rank], err = parsePartial(b, rank, len(g.o.Manifest.Params), g.o.Manifest.MaxPayload()); err != nil {
 				return nil, errors.Join(ErrAborted, err)
 			}
 		}

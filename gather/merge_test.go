@@ -60,16 +60,18 @@ func TestPartialRefused(t *testing.T) {
 		"an unknown outcome": {Outcome: 99},
 		"too few norms":      {Norms: []float64{1}},
 		"a norm less than 0": {Norms: []float64{1, -1}},
+		"a size less than 0": {Norms: []float64{1, 1}, Size: -1},
+		"too large a size":   {Norms: []float64{1, 1}, Size: 1001},
 	} {
 		b, err := codec.Marshal(&Partial{Records: []Record{r}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parsePartial(b, 1, 2); err == nil {
+		if _, err := parsePartial(b, 1, 2, 1000); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	if _, err := parsePartial([]byte{0xff}, 1, 2); err == nil {
+	if _, err := parsePartial([]byte{0xff}, 1, 2, 1000); err == nil {
 		t.Error("what is no CBOR was accepted")
 	}
 }
@@ -83,7 +85,7 @@ func FuzzPartial(f *testing.F) {
 	f.Add(b)
 	plan := &Plan{Intended: []uint64{1, 2, 3}, Timeout: 1}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parsePartial(b, 1, 2)
+		p, err := parsePartial(b, 1, 2, 1000)
 		if err != nil {
 			return
 		}

@@ -35,8 +35,9 @@ type Partial struct {
 	Records []Record `cbor:"records"`
 }
 
-// parsePartial reads another rank's partial of a manifest with params parameters.
-func parsePartial(b []byte, rank, params int) (*Partial, error) {
+// parsePartial reads another rank's partial of a manifest with params parameters, whose
+// payloads have at most largest bytes.
+func parsePartial(b []byte, rank, params int, largest int64) (*Partial, error) {
 	var p Partial
 	if err := codec.Unmarshal(b, &p); err != nil {
 		return nil, fmt.Errorf("gather: partial of rank %d: %w", rank, err)
@@ -46,6 +47,9 @@ func parsePartial(b []byte, rank, params int) (*Partial, error) {
 		bad := func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) || x < 0 }
 		if !r.Outcome.Valid() || r.Outcome == outcome.OK && (len(r.Norms) != params || slices.ContainsFunc(r.Norms, bad)) {
 			return nil, fmt.Errorf("gather: partial of rank %d: peer %d has outcome %d and %d norms, expected %d finite ones", rank, r.UID, r.Outcome, len(r.Norms), params)
+		}
+		if r.Size < 0 || r.Size > largest {
+			return nil, fmt.Errorf("gather: partial of rank %d: peer %d has a payload of %d bytes, expected at most %d", rank, r.UID, r.Size, largest)
 		}
 		r.Rank = rank
 	}
