@@ -173,8 +173,11 @@ func (s *File) publish(tmp, key string, o *PutOptions) error {
 func (s *File) List(_ context.Context, prefix string) ([]Entry, error) {
 	var out []Entry
 	err := fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case err != nil && name == ".":
 			return err
+		case err != nil:
+			return nil // a folder that a peer made unreadable, or that is gone, is the peer's loss
 		}
 		if name != "." && strings.HasPrefix(path.Base(name), ".") {
 			if d.IsDir() {

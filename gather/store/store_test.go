@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,6 +89,38 @@ func TestFileStaysInside(t *testing.T) {
 			o.Body.Close()
 			t.Errorf("%q was opened", key)
 		}
+	}
+}
+
+// TestListUnreadable: a folder that cannot be read hides nothing but what is in it.
+func TestListUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.NewFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "hidden/b", "z"} {
+		put(t, s, key, "data")
+	}
+	if err := os.Chmod(filepath.Join(dir, "hidden"), 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(filepath.Join(dir, "hidden"), 0o700)
+	if os.Geteuid() == 0 { // it may read all: this thread as another user may not
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		const nobody = 65534
+		if err := syscall.Setfsuid(nobody); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Setfsuid(0)
+	}
+	if _, err := os.ReadDir(filepath.Join(dir, "hidden")); err == nil {
+		t.Skip("no user of this container is without the right to read the folder")
+	}
+	got, err := s.List(t.Context(), "")
+	if err != nil || len(got) != 2 || got[0].Key != "a" || got[1].Key != "z" {
+		t.Errorf("%v, %v: expected a and z", got, err)
 	}
 }
 
