@@ -11,12 +11,17 @@ import (
 // pages of a mapping would count as this process's memory.
 type Spool struct{ dir string }
 
-// NewSpool makes the folder, for this user alone.
+// NewSpool makes the folder, for this user alone, and a file in it to see that there can be
+// any: otherwise every peer would be skipped for what is wrong here.
 func NewSpool(dir string) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: spool: %w", err)
 	}
-	return &Spool{dir}, nil
+	f, err := os.CreateTemp(dir, ".spool-")
+	if err != nil {
+		return nil, fmt.Errorf("store: spool: %w", err)
+	}
+	return &Spool{dir}, errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // Dir returns the folder.

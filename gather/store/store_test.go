@@ -92,6 +92,20 @@ func TestFileStaysInside(t *testing.T) {
 	}
 }
 
+// TestSpoolWithoutFiles: a folder that takes no files is no spool.
+func TestSpoolWithoutFiles(t *testing.T) {
+	if _, err := store.NewSpool("/proc/self/fdinfo"); err == nil {
+		t.Error("no error for a folder of the kernel")
+	}
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	if _, err := store.NewSpool(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
 // TestListUnreadable: a folder that cannot be read hides nothing but what is in it.
 func TestListUnreadable(t *testing.T) {
 	dir := t.TempDir()
