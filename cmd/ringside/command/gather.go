@@ -180,7 +180,7 @@ func (f *rankFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.spool, "spool", "", "folder for updates while they are worked on (default: a new one in the folder for temporary files)")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "requests under way on each rank (default 8)")
 	flags.IntVar(&f.attempts, "attempts", 4, "requests for one update before its peer is given up; 0 for as many as there is time for")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "time for each round of requests")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "time for each round of requests; of run, whose plan says it, at least half of that")
 	flags.StringVar(&f.banned, "ban", "", "numbers of peers that are not asked, as 1,2,5-9: they are skipped as BANNED")
 	flags.BoolVar(&f.elastic, "elastic", false, "go on with the ranks that are left when one is lost")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -214,8 +214,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 		return nil, err
 	}
 	log := logger(cmd)
-	// A rank may wait for another that fetches until its time is up.
-	s.group, err = collective.Init(cmd.Context(), &collective.Options{Logger: log, Timeout: 2*f.timeout + collective.DefaultTimeout})
+	s.group, err = collective.Init(cmd.Context(), &collective.Options{Logger: log, Timeout: f.patience()})
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +241,17 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 		s.out = io.Discard
 	}
 	return s, nil
+}
+
+// patience is how long ranks wait for one that fetches until its time is up.
+func (f *rankFlags) patience() time.Duration { return 2*f.timeout + collective.DefaultTimeout }
+
+// waits returns an error for a plan whose rounds may take longer than ranks wait.
+func (f *rankFlags) waits(p *gather.Plan, ranks int) error {
+	if ranks == 1 || p.Timeout <= 2*f.timeout {
+		return nil
+	}
+	return usagef("--timeout %v: expected at least half of the plan's timeout of %v, for ranks wait for each other", f.timeout, p.Timeout)
 }
 
 // peers returns where updates lie, by --store.

@@ -205,6 +205,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		if plan, err = readPlan(f.plan); err != nil {
 			return err
 		}
+		if err := f.waits(plan, s.g.Size()); err != nil {
+			return err
+		}
 	}
 	ctx := cmd.Context()
 	r, err := s.g.Gather(ctx, plan)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	s3creds "github.com/minio/minio-go/v7/pkg/credentials"
@@ -460,6 +461,23 @@ func TestGatherWeights(t *testing.T) {
 	var usage *usageError
 	if _, err := planned("--weights", "1=0.5", "--aggregate", "median"); !errors.As(err, &usage) {
 		t.Errorf("weights of a median: %v, expected an error of usage", err)
+	}
+}
+
+// TestGatherWaits: a plan whose rounds take longer than ranks wait for each other is
+// refused, unless one rank is alone.
+func TestGatherWaits(t *testing.T) {
+	f := rankFlags{timeout: time.Minute}
+	for _, c := range []struct {
+		timeout time.Duration
+		ranks   int
+		ok      bool
+	}{{time.Minute, 2, true}, {2 * time.Minute, 2, true}, {2*time.Minute + 1, 2, false}, {time.Hour, 1, true}, {math.MaxInt64, 2, false}} {
+		err := f.waits(&gather.Plan{Timeout: c.timeout}, c.ranks)
+		var usage *usageError
+		if c.ok && err != nil || !c.ok && !errors.As(err, &usage) {
+			t.Errorf("%v, %d ranks: %v, expected no error: %v", c.timeout, c.ranks, err, c.ok)
+		}
 	}
 }
 
