@@ -180,12 +180,18 @@ func centeredClip(gram [][]float64) []float64 {
 	return a
 }
 
-// geometricMedian is Weiszfeld's iteration from the mean.
+// geometricMedian is Weiszfeld's iteration from the mean of the updates, each scaled down
+// to the lower median of their norms: a round shortens the way from a liar by a factor
+// alone, so that a start near an update of 1e38 is too far for all rounds.
 func geometricMedian(gram [][]float64) []float64 {
 	n := len(gram)
-	a := make([]float64, n)
+	a, norms := make([]float64, n), make([]float64, n)
+	for u := range norms {
+		norms[u] = math.Sqrt(max(gram[u][u], 0))
+	}
+	reach := Lower(norms)
 	for u := range a {
-		a[u] = 1 / float64(n)
+		a[u] = ClipFactor(reach, norms[u]) / float64(n)
 	}
 	for range medRounds {
 		next, sum := make([]float64, n), 0.0
