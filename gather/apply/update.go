@@ -309,6 +309,11 @@ func (u *update) End(ctx context.Context) error {
 	if u.skipped(u.p) {
 		clear(u.out)
 	}
+	for r := range u.n {
+		if row := u.out[r*q.TotalK : (r+1)*q.TotalK]; u.rule.Vote != nil && beyond(row) {
+			clear(row)
+		}
+	}
 	if u.dct != nil {
 		for r := range u.n {
 			u.dct.Inverse(u.out[r*q.TotalK : (r+1)*q.TotalK])
@@ -401,9 +406,19 @@ func (u *update) Param(ctx context.Context, p int) error {
 }
 
 // skipped reports whether an update of p can be beyond float32: the transform can make
-// one coefficient of all that is in a row.
+// one coefficient of all that is in a row. A vote is not bounded by the largest norm, which
+// a liar chooses: its rows are looked at when they are decided.
 func (u *update) skipped(p int) bool {
-	return u.scale(p).bound*math.Sqrt(float64(u.m.Params[p].TotalK)) > math.MaxFloat32
+	return u.rule.Vote == nil && u.scale(p).bound*math.Sqrt(float64(u.m.Params[p].TotalK)) > math.MaxFloat32
+}
+
+// beyond reports whether the transform of a row can be beyond float32.
+func beyond(row []float32) bool {
+	var sq float64
+	for _, x := range row {
+		sq += float64(float64(x) * float64(x))
+	}
+	return math.Sqrt(sq*float64(len(row))) > math.MaxFloat32
 }
 
 func resize[T any](s []T, n int) []T {
