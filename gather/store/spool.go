@@ -11,7 +11,7 @@ import (
 // pages of a mapping would count as this process's memory.
 type Spool struct{ dir string }
 
-// NewSpool makes the folder, for this user alone, and a file in it to see that there can be
+// NewSpool makes the folder, for this user alone, and a file in it, to see that it takes
 // any: otherwise every peer would be skipped for what is wrong here.
 func NewSpool(dir string) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
