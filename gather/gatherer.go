@@ -83,9 +83,9 @@ type window struct {
 }
 
 // Gather carries out rank 0's plan; what the others give is not looked at. A result with
-// Skip set is no error: there is nothing to apply. When ctx ends, a rank alone returns what
-// it has; the peers that it was waiting for are CANCELLED, or TIMEOUT at a deadline. After
-// an error the payloads are gone.
+// Skip set is no error: there is nothing to apply. When ctx ends, a rank alone returns
+// what it has; the peers that it was waiting for are CANCELLED, or TIMEOUT at a deadline.
+// After an error the payloads are gone.
 func (g *Gatherer) Gather(ctx context.Context, plan *Plan) (*Result, error) {
 	begin := time.Now()
 	plan, err := g.agree(ctx, plan)

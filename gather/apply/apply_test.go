@@ -343,7 +343,8 @@ func TestT26Aggregators(t *testing.T) {
 		"times -100": func(_ uint64, i int, x []float32) float32 { return -100 * x[i] },
 		"sign flip":  func(_ uint64, i int, x []float32) float32 { return -x[i] },
 		"collusion":  func(_ uint64, i int, x []float32) float32 { return float32(i%7) - 3 },
-		"huge":       func(uint64, int, []float32) float32 { return 2.9e38 }, // whose norm is beyond float32
+		// a norm beyond float32
+		"huge": func(uint64, int, []float32) float32 { return 2.9e38 },
 	} {
 		s := &store.Mem{}
 		for uid := uint64(1); uid <= peers; uid++ {

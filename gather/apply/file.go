@@ -156,7 +156,8 @@ func (f *file) create(suffix string) error {
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	err = dst.Chmod(model.Mode().Perm() | 0o600) // it takes the model's place, and is written to
+	// it takes the model's place, and is written to
+	err = dst.Chmod(model.Mode().Perm() | 0o600)
 	if err == nil {
 		_, err = io.Copy(dst, src)
 	}

@@ -406,8 +406,8 @@ func (u *update) Param(ctx context.Context, p int) error {
 }
 
 // skipped reports whether an update of p can be beyond float32: the transform can make
-// one coefficient of all that is in a row. A vote is not bounded by the largest norm, which
-// a liar chooses: its rows are looked at when they are decided.
+// one coefficient of all that is in a row. A vote is not bounded by the largest norm,
+// which a liar chooses: its rows are looked at when they are decided.
 func (u *update) skipped(p int) bool {
 	return u.rule.Vote == nil && u.scale(p).bound*math.Sqrt(float64(u.m.Params[p].TotalK)) > math.MaxFloat32
 }

@@ -433,7 +433,8 @@ func TestLloyd(t *testing.T) {
 
 // emptyParams is a container whose header is a list of n parameters without fields.
 func emptyParams(n int) []byte {
-	list := append([]byte{0xa1, 6, 0x9a}, binary.BigEndian.AppendUint32(nil, uint32(n))...) // {6: [ … ]}
+	// {6: [ … ]}
+	list := append([]byte{0xa1, 6, 0x9a}, binary.BigEndian.AppendUint32(nil, uint32(n))...)
 	list = append(list, bytes.Repeat([]byte{0xa0}, n)...)
 	b := append([]byte("GRD1"), codec.Version, 0, 0, 0)
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(list))), list...)

@@ -88,8 +88,8 @@ type ParamHeader struct {
 	Hist      []uint64  `cbor:"13,keyasint,omitempty"` // how often each code occurs
 }
 
-// headers decodes headers of payloads of m. An empty parameter is one byte there, and more
-// than a hundred in memory: no list may be much longer than one of a payload can be.
+// headers decodes headers of payloads of m. An empty parameter is one byte there, and
+// more than a hundred in memory: no list may be much longer than one of a payload can be.
 func (m *Manifest) headers() cbor.DecMode {
 	longest := len(m.Params)
 	for i := range m.Params {

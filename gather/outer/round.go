@@ -52,7 +52,8 @@ func (p *Outer) round(ctx context.Context) error {
 		return err
 	}
 	r, err := p.g.Gather(ctx, p.plan(uids))
-	if err == nil && ctx.Err() != nil { // the peers that it was still waiting for may well come
+	// the peers that it was still waiting for may well come
+	if err == nil && ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), r.Close())
 	}
 	if err != nil {

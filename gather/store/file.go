@@ -177,7 +177,7 @@ func (s *File) List(_ context.Context, prefix string) ([]Entry, error) {
 		case err != nil && name == ".":
 			return err
 		case err != nil:
-			return nil // what is in a folder that cannot be read, or is gone, is not listed
+			return nil // what cannot be read, or is gone, is not listed
 		}
 		if name != "." && strings.HasPrefix(path.Base(name), ".") {
 			if d.IsDir() {

@@ -232,8 +232,8 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	return out.print(s, f.rankFlags.json)
 }
 
-// publishTo publishes a result, unless it is published: a process that is killed before it
-// has applied a window is started again as it was.
+// publishTo publishes a result, unless it is published: a process that is killed before
+// it has applied a window is started again as it was.
 func (f *runFlags) publishTo(ctx context.Context, s *session, to store.Store, r *gather.Result, rep *overlap.Report, log *slog.Logger) error {
 	there := []byte{0}
 	if s.g.Rank() == 0 {

@@ -164,8 +164,8 @@ func flip(t *testing.T, name string) {
 	}
 }
 
-// TestGatherSkipped: a window without peers has the exit status 2; a plan that was changed
-// to what cannot be applied is an error before anything is fetched.
+// TestGatherSkipped: a window without peers has the exit status 2; a plan that was
+// changed to what cannot be applied is an error before anything is fetched.
 func TestGatherSkipped(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
