@@ -50,7 +50,8 @@ them.`,
 
 // errSkipped has the exit status of a window that is skipped.
 func errSkipped(r *gather.Result) error {
-	return &exitError{fmt.Errorf("window %d is skipped: %d of %d peers are there", r.Window, len(r.UIDs), len(r.Intended)), 2}
+	return &exitError{fmt.Errorf("window %d is skipped: %d of %d peers are there, expected at least %d (--min-peers of gather plan); run it again when more are there",
+		r.Window, len(r.UIDs), len(r.Intended), r.MinPeers), 2}
 }
 
 // storeFlags say where objects lie, and how an S3 server is reached.

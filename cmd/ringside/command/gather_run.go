@@ -40,6 +40,9 @@ func newGatherPlan() *cobra.Command {
 			if p.Intended, err = uidList("peers", peers); err != nil {
 				return err
 			}
+			if len(p.Intended) == 0 {
+				return usagef("--peers: expected the numbers of the peers, as 1,2,5-9")
+			}
 			if p.Reserves, err = uidList("reserves", reserves); err != nil {
 				return err
 			}
@@ -69,6 +72,9 @@ func newGatherPlan() *cobra.Command {
 			if err := p.Normalize(); err != nil {
 				return err
 			}
+			if p.Policy.MinPeers > len(p.Intended) {
+				return usagef("--min-peers %d: expected at most %d, the number of --peers: a reserve only replaces one of them", p.Policy.MinPeers, len(p.Intended))
+			}
 			if err := writeJSON(out, &p); err != nil {
 				return err
 			}
@@ -89,7 +95,7 @@ func newGatherPlan() *cobra.Command {
 	flags.StringVar(&tMin, "after", "", "earliest upload, as 2026-01-31T12:00:00Z")
 	flags.StringVar(&tMax, "before", "", "latest upload")
 	flags.IntVar(&p.Policy.ReserveRounds, "rounds", 3, "how often failed peers are replaced")
-	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update")
+	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update; with fewer the window is skipped")
 	flags.Float64Var(&p.Policy.NormLimit, "norm-limit", 0, "largest L2 norm of a parameter of a peer (default: no bound)")
 	flags.Float64Var(&p.Policy.ClipFloor, "clip-floor", 0, "least norm that clip-mean scales peers down to")
 	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, clip-mean-peers, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")

@@ -165,8 +165,8 @@ func TestGatherSkipped(t *testing.T) {
 	}
 	out, _, err := execute(t, "gather", "run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--attempts", "1", "--json")
 	var exit *exitError
-	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) {
-		t.Errorf("%v, %s; expected the exit status 2", err, out)
+	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) || !strings.Contains(err.Error(), "expected at least 1 ") {
+		t.Errorf("%v, %s; expected the exit status 2 and the least number of peers", err, out)
 	}
 	var p gather.Plan
 	if err := readJSON(in("plan"), &p); err != nil || len(p.Intended) != 2 {
@@ -389,6 +389,33 @@ func TestGatherWeights(t *testing.T) {
 	var usage *usageError
 	if _, err := planned("--weights", "1=0.5", "--aggregate", "median"); !errors.As(err, &usage) {
 		t.Errorf("weights of a median: %v, expected an error of usage", err)
+	}
+}
+
+// TestGatherPlanRefused: a plan whose window would always be skipped is not written.
+func TestGatherPlanRefused(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	if _, errOut, err := execute(t, "gather", "init", "--model", in("model"), "--manifest", in("manifest.json")); err != nil {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--peers: expected the numbers of the peers"},
+		{[]string{"--peers", "1-3", "--reserves", "4-9", "--min-peers", "4"}, "--min-peers 4: expected at most 3"},
+		{[]string{"--peers", "1,1,1", "--min-peers", "2"}, "--min-peers 2: expected at most 1"},
+	} {
+		var usage *usageError
+		_, _, err := execute(t, append([]string{"gather", "plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1"}, c.args...)...)
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("gather plan %v: %v, expected an error of usage: %s", c.args, err, c.want)
+		}
+		if _, err := os.Stat(in("plan")); err == nil {
+			t.Errorf("gather plan %v wrote a plan", c.args)
+		}
 	}
 }
 
