@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/artifact"
+	gatheroutcome "github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/overlap"
 	"github.com/ringside-go/ringside/gather/store"
 )
@@ -282,13 +283,17 @@ type againFlags struct {
 
 func (f *againFlags) add(flags *pflag.FlagSet) {
 	f.rankFlags.add(flags)
-	flags.StringVar(&f.aggregate, "aggregate", "", "store that has the aggregate")
+	flags.StringVar(&f.aggregate, "aggregate", "", "store that has the aggregate, as of gather run --publish")
 	flags.Uint64Var(&f.window, "window", 0, "number of the window")
 }
 
-// gather fetches the accepted peers of an aggregate: from --store, or from the published
-// payloads where no --store is given.
+// gather fetches the accepted peers of an aggregate and checks that they are what was
+// published. They come from --store, or from the published payloads where no --store is
+// given.
 func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, *gather.Result, error) {
+	if err := given(cmd, "window"); err != nil {
+		return nil, nil, nil, err
+	}
 	if f.aggregate == "" {
 		return nil, nil, nil, usagef("--aggregate: expected the store that gather run --publish was given")
 	}
@@ -297,6 +302,9 @@ func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, 
 		return nil, nil, nil, err
 	}
 	a, err := artifact.Load(cmd.Context(), from, f.window)
+	if gatheroutcome.Of(err) == gatheroutcome.NotFound {
+		err = fmt.Errorf("the store of --aggregate has no window %d, which gather run --publish puts there: %w", f.window, err)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -312,6 +320,14 @@ func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, 
 	}
 	r, err := s.g.Gather(cmd.Context(), a.Plan(gather.Plan{Timeout: f.timeout}))
 	if err != nil {
+		s.clean()
+		return nil, nil, nil, err
+	}
+	if err := a.Verify(r); err != nil {
+		if f.url == "" && len(r.Skipped) > 0 && r.Reasons[r.Skipped[0]] == gatheroutcome.NotFound {
+			err = fmt.Errorf("%w; a window that was published without --full needs --store", err)
+		}
+		r.Close()
 		s.clean()
 		return nil, nil, nil, err
 	}
@@ -333,9 +349,6 @@ them, checks each of them again and compares digests, norms and the result's own
 			}
 			defer s.clean()
 			defer r.Close()
-			if err := a.Verify(r); err != nil {
-				return err
-			}
 			if f.json {
 				return json.NewEncoder(s.out).Encode(map[string]any{"window": r.Window, "ok": true, "peers": len(r.UIDs), "digest": a.Digest})
 			}
@@ -358,15 +371,12 @@ func newGatherApply() *cobra.Command {
 			if how.model == "" {
 				return usagef("--model: expected a safetensors file")
 			}
-			s, a, r, err := f.gather(cmd)
+			s, _, r, err := f.gather(cmd)
 			if err != nil {
 				return err
 			}
 			defer s.clean()
 			defer r.Close()
-			if err := a.Verify(r); err != nil {
-				return err
-			}
 			out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
 			if out.Applied, err = how.apply(cmd.Context(), s, r); err != nil {
 				return err
@@ -401,12 +411,18 @@ func newGatherOverlap() *cobra.Command {
 				return json.NewEncoder(s.out).Encode(rep)
 			}
 			tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+			if len(rep.Over) > 0 {
+				fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+			}
 			for _, p := range rep.Over {
 				fmt.Fprintf(tw, "%d, %d\t%.3f\t%d\t%v\n", p.A, p.B, p.Overlap, p.Offender, rep.Levels[p.Offender])
 			}
-			fmt.Fprintf(tw, "%d pairs\tmean %.3f, least %.3f, most %.3f\n", rep.Pairs, rep.Mean, rep.Min, rep.Max)
-			return tw.Flush()
+			if err := tw.Flush(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "%d pairs, %d of them at or above --threshold; mean %.3f, least %.3f, most %.3f\n",
+				rep.Pairs, len(rep.Over), rep.Mean, rep.Min, rep.Max)
+			return err
 		},
 	}
 	f.add(c.Flags())

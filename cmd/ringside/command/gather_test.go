@@ -115,10 +115,23 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 		t.Errorf("run again: %v, expected ErrAlreadyApplied", err)
 	}
 	again := with("--aggregate", published, "--window", "1")
+	part := published + "/part"
+	must(with("run", "--plan", in("plan"), "--store", store, "--publish", part, "--attempts", "1")...)
 	must(append([]string{"verify", "--store", store}, again...)...)
 	must(append([]string{"verify"}, again...)...)
 	if out := must(append([]string{"overlap"}, again...)...); !strings.Contains(out, "3 pairs") {
 		t.Errorf("overlap says %s", out)
+	}
+	// of a window that was not published, and of one without payloads
+	for _, sub := range []string{"verify", "overlap"} {
+		_, _, err := execute(t, append([]string{"gather", sub}, with("--aggregate", published, "--window", "2")...)...)
+		if err == nil || !strings.Contains(err.Error(), "--aggregate has no window 2") {
+			t.Errorf("%s of a window that is not there: %v", sub, err)
+		}
+		_, _, err = execute(t, append([]string{"gather", sub}, with("--aggregate", part, "--window", "1", "--attempts", "1")...)...)
+		if !errors.Is(err, artifact.ErrVerify) || !strings.Contains(err.Error(), "needs --store") {
+			t.Errorf("%s without payloads: %v, expected ErrVerify and a word about --store", sub, err)
+		}
 	}
 	must(append([]string{"apply", "--model", in("copy"), "--lr", "0.7"}, again...)...)
 	if copied, err := os.ReadFile(in("copy")); err != nil || string(copied) != string(after) {
@@ -426,6 +439,9 @@ func TestGatherNumbers(t *testing.T) {
 		want string
 	}{
 		{[]string{"plan", "--peers", "1-3"}, "--window: expected the number of the window"},
+		{[]string{"verify", "--aggregate", "a"}, "--window: expected the number of the window"},
+		{[]string{"apply", "--aggregate", "a", "--model", "m"}, "--window: expected the number of the window"},
+		{[]string{"overlap", "--aggregate", "a"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--uid", "1"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--window", "1"}, "--uid: expected the number of this peer"},
 	} {
