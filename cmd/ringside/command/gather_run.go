@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"text/tabwriter"
@@ -203,13 +204,24 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	if publish != nil && !r.Skip {
 		if err := publishTo(ctx, s, publish, r, out.Overlap, f.full); err != nil {
-			return err
+			return f.published(ctx, publish, r.Window, err)
 		}
 	}
 	if out.Applied, err = f.apply(ctx, s, r); err != nil {
 		return err
 	}
 	return out.print(s, f.rankFlags.json)
+}
+
+// published adds to store.ErrExists how to go on.
+func (f *runFlags) published(ctx context.Context, to store.Store, window uint64, err error) error {
+	if !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	if _, load := artifact.Load(ctx, to, window); gatheroutcome.Of(load) == gatheroutcome.NotFound {
+		return fmt.Errorf("%w: its payloads are published and its result is not; unless another run is at it, remove %s and run again", err, artifact.FullName(window))
+	}
+	return fmt.Errorf("%w: window %d is published already: gather apply --window %d applies it to a model", err, window, window)
 }
 
 func publishTo(ctx context.Context, s *session, to store.Store, r *gather.Result, rep *overlap.Report, full bool) error {

@@ -116,7 +116,11 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 	}
 	again := with("--aggregate", published, "--window", "1")
 	part := published + "/part"
-	must(with("run", "--plan", in("plan"), "--store", store, "--publish", part, "--attempts", "1")...)
+	publish := with("run", "--plan", in("plan"), "--store", store, "--publish", part, "--attempts", "1")
+	must(publish...)
+	if _, _, err := execute(t, append([]string{"gather"}, publish...)...); err == nil || !strings.Contains(err.Error(), "gather apply --window 1 ") {
+		t.Errorf("published again: %v, expected a word about gather apply", err)
+	}
 	must(append([]string{"verify", "--store", store}, again...)...)
 	must(append([]string{"verify"}, again...)...)
 	if out := must(append([]string{"overlap"}, again...)...); !strings.Contains(out, "3 pairs") {
@@ -134,6 +138,16 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 		}
 	}
 	must(append([]string{"apply", "--model", in("copy"), "--lr", "0.7"}, again...)...)
+	if s3 == nil { // as after a crash between payloads and result
+		torn := t.TempDir()
+		if err := os.WriteFile(filepath.Join(torn, artifact.FullName(1)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("plan"), "--store", store, "--publish", torn, "--full", "--attempts", "1")...)...)
+		if err == nil || !strings.Contains(err.Error(), "remove aggregate-1.full") {
+			t.Errorf("published over payloads: %v, expected a word about removing them", err)
+		}
+	}
 	if copied, err := os.ReadFile(in("copy")); err != nil || string(copied) != string(after) {
 		t.Errorf("the published aggregate gives another model: %v", err)
 	}
