@@ -155,6 +155,21 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 	if out := must("inspect", name, "--manifest", in("manifest.json")); !strings.Contains(out, "peer 2, window 1") {
 		t.Errorf("inspect says %s", out)
 	}
+	for _, c := range []struct {
+		args []string
+		want string // of the error
+	}{
+		{[]string{name, "--uid", "2"}, ""},
+		{[]string{name, "--window", "1"}, ""},
+		{[]string{name, "--uid", "3"}, "expected window 1 of peer 3"},
+		{[]string{name, "--window", "0"}, "expected window 0 of peer 2"},
+		{nil, "0 files: expected one"},
+	} {
+		_, _, err := execute(t, append([]string{"gather", "inspect", "--manifest", in("manifest.json")}, c.args...)...)
+		if said := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("inspect %v: %v, expected %q", c.args, err, c.want)
+		}
+	}
 	flip(t, name)
 	if _, _, err := execute(t, append([]string{"gather", "verify", "--store", store}, again...)...); !errors.Is(err, artifact.ErrVerify) {
 		t.Errorf("verify after a byte was flipped: %v, expected ErrVerify", err)
