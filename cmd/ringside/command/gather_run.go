@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -29,7 +31,13 @@ func newGatherPlan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "write what is to be gathered in a window",
-		Args:  noArgs,
+		Long: `Plan writes which peers' updates a window has and how they become one.
+
+The rules of --aggregate: clip-mean scales updates down to the median of their norms and takes the mean of each position over
+the peers that sent it, clip-mean-peers over all; mean does not scale. They trust all peers. Against peers that lie, median and
+trimmed let the values of each position vote; centered-clip, geometric-median, krum and multi-krum look at the distances of
+whole updates. trimmed, krum and multi-krum take the part of the peers that may lie, as trimmed:0.2 (0.25 where none is given).`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := given(cmd, "window"); err != nil {
 				return err
@@ -100,7 +108,7 @@ func newGatherPlan() *cobra.Command {
 	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update; with fewer the window is skipped")
 	flags.Float64Var(&p.Policy.NormLimit, "norm-limit", 0, "largest L2 norm of a parameter of a peer (default: no bound)")
 	flags.Float64Var(&p.Policy.ClipFloor, "clip-floor", 0, "least norm that clip-mean scales peers down to")
-	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, clip-mean-peers, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")
+	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: "+strings.Join(agg.Names(), ", "))
 	flags.DurationVar(&p.Timeout, "timeout", time.Minute, "time for each round of requests")
 	flags.BoolVar(&asJSON, "json", false, "print the plan")
 	return c
@@ -118,7 +126,7 @@ func (f *applyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.model, "model", "", "safetensors file of the model that is updated; it is replaced when it is complete")
 	flags.BoolVar(&f.replicated, "replicated", false, "every rank has a model of its own, as ranks of several hosts do")
 	flags.Int64Var(&f.budget, "budget-mib", 64, "memory of the update in MiB")
-	flags.Float64Var(&f.o.LR, "lr", 1, "learning rate")
+	flags.Float64Var(&f.o.LR, "lr", 1, "learning rate; whichever process applies the window needs the same, and the same --momentum, --nesterov and --sign")
 	flags.Float64Var(&f.o.Momentum, "momentum", 0, "momentum, kept beside the model")
 	flags.BoolVar(&f.o.Nesterov, "nesterov", false, "look ahead along the momentum")
 	flags.BoolVar(&f.o.Sign, "sign", false, "take only the signs of the update")
@@ -144,9 +152,15 @@ func newGatherRun() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "gather a window: fetch, check, agree, and apply or publish",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Short: "gather a window: fetch, check, agree, publish and apply",
+		Long: `Run fetches the updates of a plan, checks them and has all ranks agree on the result. A peer whose update is missing or wrong
+is skipped, and the table says why. The result is then published (--publish) and applied to a model (--model), if these are
+given; without them nothing is written. A model has each window once: model.safetensors.journal beside it says which was the
+last, and a run that was killed goes on where it stopped. Where the window is published already, gather apply does the rest.
+
+    ringside run -n 4 -- ringside gather run --store DIR --model model.safetensors      four ranks share the work`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.rankFlags.add(c.Flags())
 	f.applyFlags.add(c.Flags())
@@ -186,7 +200,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	defer s.clean()
 	plan := &gather.Plan{}
 	if s.g.Rank() == 0 {
-		if err := readJSON(f.plan, plan); err != nil {
+		if err := readJSON(f.plan, plan); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--plan: %w; gather plan writes it", err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -378,7 +394,11 @@ func newGatherApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply",
 		Short: "apply a published window to a model",
-		Args:  noArgs,
+		Long: `Apply brings a model that missed a window up to date: it gets the payloads of a published window, from the peers' stores
+(--store) or from where gather run --full put them, verifies them and applies them. The model is then bit for bit that of the
+gather run, if it was the same before and --lr, --momentum, --nesterov and --sign are those of the run. Several windows that
+were missed are applied in order, one by one.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if how.model == "" {
 				return usagef("--model: expected a safetensors file")
@@ -407,7 +427,9 @@ func newGatherOverlap() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "overlap",
 		Short: "compare the positions that the peers of a published window sent",
-		Args:  noArgs,
+		Long: `Overlap tells for which pairs of peers the positions that they sent are the same to --threshold or more, as those of a peer
+that copies another's update are. The offender is the peer of the pair that uploaded later.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, _, r, err := f.gather(cmd)
 			if err != nil {

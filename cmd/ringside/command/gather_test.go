@@ -434,6 +434,25 @@ func TestGatherWeights(t *testing.T) {
 	}
 }
 
+// TestGatherNextStep: the error of a file that is not there says what makes it.
+func TestGatherNextStep(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"put", "--update", in("model"), "--uid", "1", "--window", "1", "--store", in("store")}, []string{"manifest.json", "gather init"}},
+		{[]string{"init", "--known", "--bins", "4", "--model", in("model")}, []string{"--known and --bins"}},
+		{[]string{"init", "--model", in("model")}, nil},
+		{[]string{"put", "--update", in("model"), "--uid", "1", "--window", "1", "--store", in("store"), "--sign-key-file", in("key")}, []string{"openssl"}},
+		{[]string{"run", "--store", in("store"), "--plan", in("plan")}, []string{"gather plan"}},
+	} {
+		_, _, err := execute(t, append(append([]string{"gather"}, c.args...), "--manifest", in("manifest.json"))...)
+		if said := fmt.Sprint(err); (err == nil) != (c.want == nil) || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(said, w) }) {
+			t.Errorf("gather %v: %v, expected %q", c.args, err, c.want)
+		}
+	}
+}
+
 // TestGatherPlanRefused: a plan whose window would always be skipped is not written.
 func TestGatherPlanRefused(t *testing.T) {
 	dir := t.TempDir()
