@@ -268,6 +268,9 @@ func (o *summary) print(s *session, asJSON bool) error {
 	} else {
 		err = o.table(s)
 	}
+	if o.Skip && s.g.Rank() != 0 { // rank 0 says it
+		return &exitError{errSilent, 2}
+	}
 	if o.Skip {
 		return errSkipped(o.Result)
 	}
