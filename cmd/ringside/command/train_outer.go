@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -184,7 +185,8 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 	}
 	wg.Wait()
 	p.end()
-	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || out.Peers[0].Summary == nil) {
+	failed := slices.ContainsFunc(out.Peers, func(p peerOutcome) bool { return p.Summary == nil })
+	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || failed) {
 		return asTyped(cmd.Flags(), err)
 	}
 	if f.compare {
