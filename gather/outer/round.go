@@ -55,6 +55,10 @@ func (p *Outer) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil { // peers are skipped that another peer may wait for
+		r.Close()
+		return fmt.Errorf("gather of window %d: %w", p.window, err)
+	}
 	for _, uid := range r.Skipped {
 		p.stats.Missing[uid]++
 		p.stats.Reasons[uid] = fmt.Sprintf("%v: %s", r.Reasons[uid], r.Details[uid])
