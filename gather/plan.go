@@ -48,8 +48,8 @@ type Policy struct {
 	// implementation has 1; 3 is recommended.
 	ReserveRounds int `cbor:"reserve_rounds" json:"reserve_rounds"`
 
-	// MinPeers is the least number of peers that make an update. Below it, and at 0, the
-	// window is skipped.
+	// MinPeers is the least number of peers that make an update. With fewer the window is
+	// skipped. 0 is as 1.
 	MinPeers int `cbor:"min_peers" json:"min_peers"`
 
 	// NormLimit bounds the L2 norm of each parameter of a peer. 0: no bound.

@@ -43,6 +43,9 @@ type Result struct {
 	Manifest   codec.Digest       `json:"manifest" cbor:"manifest"`
 	Aggregator string             `json:"aggregator" cbor:"aggregator"`
 
+	// the plan's, at least 1; below it Skip is set
+	MinPeers int `json:"-" cbor:"-"`
+
 	// These differ between ranks or runs.
 	Time     float64             `json:"-" cbor:"-"` // seconds
 	Details  map[uint64]string   `json:"-" cbor:"-"` // of the skipped
@@ -125,7 +128,8 @@ func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 	if primaries > 0 {
 		r.SuccessRate = float64(len(r.UIDs)) / float64(primaries)
 	}
-	r.Skip = len(r.UIDs) < max(1, plan.Policy.MinPeers)
+	r.MinPeers = max(1, plan.Policy.MinPeers)
+	r.Skip = len(r.UIDs) < r.MinPeers
 	r.ClipFloor = plan.Policy.ClipFloor
 	r.ClipNorms = clipNorms(r.Peers, r.ClipFloor)
 	return r

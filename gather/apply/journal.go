@@ -12,7 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// Errors of ApplyFile.
+// Errors of File.
 var (
 	// ErrAlreadyApplied is returned for a window that the model has, or an older one.
 	ErrAlreadyApplied = errors.New("apply: the window was applied")

@@ -354,8 +354,8 @@ func (v *view) Open(ctx context.Context, key string, get store.Get) (*store.Obje
 
 // Verify compares an aggregate with what was gathered again by its Plan.
 func (a *Aggregate) Verify(again *gather.Result) error {
-	for uid, why := range again.Reasons {
-		return fmt.Errorf("%w: peer %d: %v: %s", ErrVerify, uid, why, again.Details[uid])
+	for _, uid := range again.Skipped {
+		return fmt.Errorf("%w: peer %d: %v: %s", ErrVerify, uid, again.Reasons[uid], again.Details[uid])
 	}
 	was := map[uint64]codec.Digest{}
 	for i := range a.Result.Peers {

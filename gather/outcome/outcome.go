@@ -12,7 +12,8 @@ import (
 // Outcome is one outcome. The zero value is OK.
 type Outcome uint8
 
-// The outcomes, in the order in which the specification lists them.
+// The outcomes, in the order in which the specification lists them. Ranks tell each other
+// their numbers: another one is the last.
 const (
 	OK Outcome = iota
 	NotFound

@@ -22,9 +22,10 @@
 // A peer that comes late, or anew after a crash, applies the published rounds in order
 // and goes on with the next. The first round waits for all peers, the others for those of
 // the round before and those that announced themselves: a peer that is gone is waited for
-// once. A peer that lies is held to package codec's checks and to the rule (package agg).
-// The first aggregate of a window decides which peers count, so that only peers should
-// have the right to write to the store.
+// once. A peer that is stopped while it waits publishes nothing, so that the round stays
+// open for the others. A peer that lies is held to package codec's checks and to the rule
+// (package agg). The first aggregate of a window decides which peers count, so that only
+// peers should have the right to write to the store.
 //
 // Updates and aggregates stay in the store as they are for as long as peers may join. A
 // new run needs an empty store.

@@ -219,6 +219,71 @@ func TestOneResult(t *testing.T) {
 	}
 }
 
+// stopping is a store that ends a peer's context when it has its own update and asks for
+// another peer's.
+type stopping struct {
+	store.Store
+	own, other string
+	had        chan struct{}
+	stop       func()
+}
+
+func (s *stopping) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
+	switch key {
+	case s.other:
+		select {
+		case <-s.had:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		s.stop()
+		return nil, outcome.Errorf(outcome.NotFound, "%s", key)
+	case s.own:
+		o, err := s.Store.Open(ctx, key, get)
+		if err == nil {
+			o.Body = &closing{o.Body, s.had}
+		}
+		return o, err
+	}
+	return s.Store.Open(ctx, key, get)
+}
+
+type closing struct {
+	io.ReadCloser
+	closed chan struct{}
+}
+
+func (c *closing) Close() error {
+	close(c.closed)
+	return c.ReadCloser.Close()
+}
+
+// TestStopped: a peer that is stopped while it waits for another publishes no result
+// without it; when it is started again both take the round together.
+func TestStopped(t *testing.T) {
+	mem := &store.Mem{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	one := peer(t, &stopping{mem, artifact.UpdateName(1, 1), artifact.UpdateName(1, 2), make(chan struct{}), stop}, 1, 2, nil)
+	w1 := begin(t, one, 0)
+	inner(w1, 1, 1)
+	if _, err := one.Exchange(ctx, w1); !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped: %v, expected context.Canceled", err)
+	}
+	if s := one.Stats(); len(s.Missing) != 0 || s.Rounds != 0 {
+		t.Errorf("%+v: expected no round, and no peer that is missing", s)
+	}
+	if _, err := artifact.Load(t.Context(), mem, 1); outcome.Of(err) != outcome.NotFound {
+		t.Fatalf("an aggregate of window 1: %v, expected NOT_FOUND", err)
+	}
+	one, two := peer(t, mem, 1, 2, nil), peer(t, mem, 2, 2, nil)
+	w1, w2 := begin(t, one, 0), begin(t, two, 0)
+	together(t, []*Outer{one, two}, [][]train.Weight{w1, w2})
+	if a, err := artifact.Load(t.Context(), mem, 1); err != nil || len(a.Result.UIDs) != 2 {
+		t.Errorf("the aggregate: %+v, %v; expected both peers", a, err)
+	}
+}
+
 // TestLiars: of four peers one puts what is no update and one an update of enormous
 // norm; a rule that votes keeps the step near that of the honest peers.
 func TestLiars(t *testing.T) {

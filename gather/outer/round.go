@@ -52,12 +52,13 @@ func (p *Outer) round(ctx context.Context) error {
 		return err
 	}
 	r, err := p.g.Gather(ctx, p.plan(uids))
-	// the peers that it was still waiting for may well come
-	if err == nil && ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), r.Close())
-	}
 	if err != nil {
 		return err
+	}
+	// Peers are skipped then that another peer may wait for.
+	if err := context.Cause(ctx); err != nil {
+		r.Close()
+		return fmt.Errorf("gather of window %d: %w", p.window, err)
 	}
 	for _, uid := range r.Skipped {
 		p.stats.Missing[uid]++

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -33,14 +35,17 @@ func newGather() *cobra.Command {
 store (a folder, a web server, an S3 bucket); then any number of ranks fetch all updates at once, check them, agree on a result
 and apply it to their model. Started by ringside run, the ranks share the work; the result does not depend on their number.
 
-  ringside gather init   --model model.safetensors                        what updates look like: manifest.json
-  ringside gather put    --from old.safetensors --to new.safetensors ...  one peer's update
-  ringside gather plan   --window 1 --peers 1,2,3                         what is to be gathered: plan.json
-  ringside gather run    --model model.safetensors ...                    fetch, check, agree, apply, publish
-  ringside gather verify --window 1 ...                                   a published result against its payloads
+  ringside gather init    --model model.safetensors                        what updates look like: manifest.json
+  ringside gather put     --from old.safetensors --to new.safetensors ...  one peer's update
+  ringside gather plan    --window 1 --peers 1,2,3                         what is to be gathered: plan.json
+  ringside gather run     --store DIR --model model.safetensors ...        fetch, check, agree, publish, apply
+  ringside gather apply   --window 1 --aggregate DIR --model old ...       a published result, by a model that missed it
+  ringside gather verify  --window 1 --aggregate DIR ...                   a published result against its payloads
+  ringside gather overlap --window 1 --aggregate DIR ...                   whether peers copy from each other
+  ringside gather inspect FILE                                             one update
 
-The exit status is 0 when it is done, 2 when the window is skipped for want of peers, and 1 for an error, wrong usage among
-them.`,
+A window has a number that grows. The exit status is 0 when it is done, 2 when the window is skipped for want of peers, and 1
+for an error, wrong usage among them.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -51,7 +56,8 @@ them.`,
 
 // errSkipped has the exit status of a window that is skipped.
 func errSkipped(r *gather.Result) error {
-	return &exitError{fmt.Errorf("window %d is skipped: %d of %d peers are there", r.Window, len(r.UIDs), len(r.Intended)), 2}
+	return &exitError{fmt.Errorf("window %d is skipped: %d of %d peers are there, expected at least %d (--min-peers of gather plan); run it again when more are there",
+		r.Window, len(r.UIDs), len(r.Intended), r.MinPeers), 2}
 }
 
 // storeFlags say where objects lie, and how an S3 server is reached.
@@ -128,7 +134,9 @@ func (f *storeFlags) byPeer() (func(uid uint64) (store.Store, error), error) {
 // readManifest reads what init wrote.
 func readManifest(path string) (*codec.Manifest, error) {
 	var m codec.Manifest
-	if err := readJSON(path, &m); err != nil {
+	if err := readJSON(path, &m); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--manifest: %w; gather init writes it", err)
+	} else if err != nil {
 		return nil, err
 	}
 	if err := m.Check(); err != nil {
@@ -176,7 +184,7 @@ func (f *rankFlags) add(flags *pflag.FlagSet) {
 	f.storeFlags.add(flags)
 	f.storeFlags.addPeers(flags)
 	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
-	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "file with lines of a peer's number and its ed25519 public key, 64 hexadecimal digits; a peer whose update is not signed by its key is skipped")
+	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "file with the lines that gather put --sign-key-file prints, a peer's number and its public key; a peer whose update is not signed by its key is skipped")
 	flags.StringVar(&f.spool, "spool", "", "folder for updates while they are worked on (default: a new one in the folder for temporary files)")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "requests under way on each rank (default 8)")
 	flags.IntVar(&f.attempts, "attempts", 4, "requests for one update before its peer is given up; 0 for as many as there is time for")

@@ -20,7 +20,12 @@ func newGatherInspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "check an update's file and show what is in it",
-		Args:  cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%d files: expected one, as update-1-2.grd1 of a store", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := readManifest(manifest)
 			if err != nil {
@@ -30,12 +35,15 @@ func newGatherInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			want := &codec.Expect{Manifest: m, Window: window, UID: uid}
-			if !cmd.Flags().Changed("window") && !cmd.Flags().Changed("uid") {
-				// The file's own claim is checked against nothing.
-				if want.Window, want.UID, err = codec.Claim(b); err != nil {
-					return err
-				}
+			want := &codec.Expect{Manifest: m}
+			if want.Window, want.UID, err = codec.Claim(b); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if cmd.Flags().Changed("window") {
+				want.Window = window
+			}
+			if cmd.Flags().Changed("uid") {
+				want.UID = uid
 			}
 			rep, err := codec.Validate(bytes.NewReader(b), want)
 			if err != nil {
@@ -59,7 +67,7 @@ func newGatherInspect() *cobra.Command {
 	}
 	c.Flags().StringVar(&manifest, "manifest", "manifest.json", "what updates look like, from gather init")
 	c.Flags().Uint64Var(&window, "window", 0, "window that the update must be of (default: the one it names)")
-	c.Flags().Uint64Var(&uid, "uid", 0, "peer that it must be of")
+	c.Flags().Uint64Var(&uid, "uid", 0, "peer that the update must be of (default: the one it names)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

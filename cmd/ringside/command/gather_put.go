@@ -28,6 +28,11 @@ func newGatherInit() *cobra.Command {
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if known {
+				for _, name := range []string{"chunk", "topk", "bins", "dct", "index", "value"} {
+					if cmd.Flags().Changed(name) {
+						return usagef("--known and --%s exclude each other", name)
+					}
+				}
 				config = codec.KnownConfig()
 			} else if err := errors.Join(config.Value.UnmarshalText([]byte(value)), config.Index.UnmarshalText([]byte(index))); err != nil {
 				return usagef("%v", err)
@@ -77,7 +82,7 @@ func newGatherInit() *cobra.Command {
 	c.Flags().BoolVar(&config.DCT, "dct", false, "send coefficients of a cosine transform")
 	c.Flags().StringVar(&index, "index", config.Index.String(), "how indices are stored: rice, pack12, u16 or bitmap")
 	c.Flags().StringVar(&value, "value", config.Value.String(), "how values are stored: u2, u4, u8, sign, bf16 or f32")
-	c.Flags().BoolVar(&known, "known", false, "the format of 20 bits a value that others use: pack12, u8, 256 bins")
+	c.Flags().BoolVar(&known, "known", false, "the known implementation's format, which put --torch needs: pack12, u8, 256 bins, 20 bits a value")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -98,8 +103,14 @@ func newGatherPut() *cobra.Command {
 		Use:   "put",
 		Short: "compress one peer's update and put it into the store",
 		Long: `Put compresses an update, which is a safetensors file (--update), or the difference of a model before and after a
-peer's steps (--from less --to), or takes one that is compressed (--torch), and puts it into the store for a window. With --residual what was not sent is kept in
-a file and added to the next update.`,
+peer's steps (--from less --to), or takes one that is compressed (--torch), and puts it into the store for a window. A peer
+that puts another one for the same window replaces it. With --residual what was not sent is kept in a file and added to the
+next update.
+
+A peer that signs has a key, and gives its public key, which put prints, to those that gather:
+
+    (umask 077; openssl rand -hex 32 > key)
+    ringside gather put --sign-key-file key ...`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -113,7 +124,7 @@ a file and added to the next update.`,
 	flags.StringVar(&f.to, "to", "", "safetensors file of the model after")
 	flags.StringVar(&f.residual, "residual", "", "safetensors file that keeps what was not sent")
 	flags.Float64Var(&f.beta, "beta", 0.95, "what is left of the residual when the next update is added to it")
-	flags.StringVar(&f.key, "sign-key-file", "", "file with an ed25519 seed, 64 hexadecimal digits, readable by you alone")
+	flags.StringVar(&f.key, "sign-key-file", "", "file with the ed25519 seed that signs the update, 64 hexadecimal digits, readable by you alone")
 	flags.Uint64Var(&f.window, "window", 0, "number of the window")
 	flags.Uint64Var(&f.uid, "uid", 0, "number of this peer")
 	flags.Uint64Var(&f.step, "step", 0, "this peer's global step")

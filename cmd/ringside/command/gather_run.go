@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/artifact"
+	gatheroutcome "github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/overlap"
 	"github.com/ringside-go/ringside/gather/store"
 )
@@ -29,7 +33,13 @@ func newGatherPlan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "write what is to be gathered in a window",
-		Args:  noArgs,
+		Long: `Plan writes which peers' updates a window has and how they become one.
+
+The rules of --aggregate: clip-mean scales updates down to the median of their norms and takes the mean of each position over
+the peers that sent it, clip-mean-peers over all; mean does not scale. They trust all peers. Against peers that lie, median and
+trimmed let the values of each position vote; centered-clip, geometric-median, krum and multi-krum look at the distances of
+whole updates. trimmed, krum and multi-krum take the part of the peers that may lie, as trimmed:0.2 (0.25 where none is given).`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := given(cmd, "window"); err != nil {
 				return err
@@ -41,6 +51,9 @@ func newGatherPlan() *cobra.Command {
 			p.Manifest = m.Digest()
 			if p.Intended, err = uidList("peers", peers); err != nil {
 				return err
+			}
+			if len(p.Intended) == 0 {
+				return usagef("--peers: expected the numbers of the peers, as 1,2,5-9")
 			}
 			if p.Reserves, err = uidList("reserves", reserves); err != nil {
 				return err
@@ -76,6 +89,9 @@ func newGatherPlan() *cobra.Command {
 			if err := p.Normalize(); err != nil {
 				return err
 			}
+			if p.Policy.MinPeers > len(p.Intended) {
+				return usagef("--min-peers %d: expected at most %d, the number of --peers: a reserve only replaces one of them", p.Policy.MinPeers, len(p.Intended))
+			}
 			if err := writeJSON(out, &p); err != nil {
 				return err
 			}
@@ -96,10 +112,10 @@ func newGatherPlan() *cobra.Command {
 	flags.StringVar(&tMin, "after", "", "earliest upload, as 2026-01-31T12:00:00Z")
 	flags.StringVar(&tMax, "before", "", "latest upload")
 	flags.IntVar(&p.Policy.ReserveRounds, "rounds", 3, "how often failed peers are replaced")
-	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update")
+	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update; with fewer the window is skipped")
 	flags.Float64Var(&p.Policy.NormLimit, "norm-limit", 0, "largest L2 norm of a parameter of a peer (default: no bound)")
 	flags.Float64Var(&p.Policy.ClipFloor, "clip-floor", 0, "least norm that clip-mean scales peers down to")
-	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, clip-mean-peers, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")
+	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: "+strings.Join(agg.Names(), ", "))
 	flags.DurationVar(&p.Timeout, "timeout", time.Minute, "time for each round of requests")
 	flags.BoolVar(&asJSON, "json", false, "print the plan")
 	return c
@@ -134,7 +150,7 @@ func (f *applyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.model, "model", "", "safetensors file of the model that is updated; it is replaced when it is complete")
 	flags.BoolVar(&f.replicated, "replicated", false, "every rank has a model of its own, as ranks of several hosts do")
 	flags.Int64Var(&f.budget, "budget-mib", 64, "memory of the update in MiB")
-	flags.Float64Var(&f.o.LR, "lr", 1, "learning rate")
+	flags.Float64Var(&f.o.LR, "lr", 1, "learning rate; whichever process applies the window needs the same, and the same --momentum, --nesterov and --sign")
 	flags.Float64Var(&f.o.Momentum, "momentum", 0, "momentum, kept beside the model")
 	flags.BoolVar(&f.o.Nesterov, "nesterov", false, "look ahead along the momentum")
 	flags.BoolVar(&f.o.Sign, "sign", false, "take only the signs of the update")
@@ -160,9 +176,15 @@ func newGatherRun() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "gather a window: fetch, check, agree, and apply or publish",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Short: "gather a window: fetch, check, agree, publish and apply",
+		Long: `Run fetches the updates of a plan, checks them and has all ranks agree on the result. A peer whose update is missing or wrong
+is skipped, and the table says why. The result is then published (--publish) and applied to a model (--model), if these are
+given; without them nothing is written. A model has each window once: model.safetensors.journal beside it says which was the
+last, and a run that was killed goes on where it stopped. Where the window is published already, gather apply does the rest.
+
+    ringside run -n 4 -- ringside gather run --store DIR --model model.safetensors      four ranks share the work`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.rankFlags.add(c.Flags())
 	f.applyFlags.add(c.Flags())
@@ -202,7 +224,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	defer s.clean()
 	var plan *gather.Plan
 	if s.g.Rank() == 0 {
-		if plan, err = readPlan(f.plan); err != nil {
+		plan, err = readPlan(f.plan)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--plan: %w; gather plan writes it", err)
+		}
+		if err != nil {
 			return err
 		}
 		if err := f.waits(plan, s.g.Size()); err != nil {
@@ -223,13 +249,24 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	if publish != nil && !r.Skip {
 		if err := f.publishTo(ctx, s, publish, r, out.Overlap, logger(cmd)); err != nil {
-			return err
+			return f.published(ctx, publish, r.Window, err)
 		}
 	}
 	if out.Applied, err = f.apply(ctx, s, r); err != nil {
 		return err
 	}
 	return out.print(s, f.rankFlags.json)
+}
+
+// published adds to store.ErrExists how to go on.
+func (f *runFlags) published(ctx context.Context, to store.Store, window uint64, err error) error {
+	if !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	if _, load := artifact.Load(ctx, to, window); gatheroutcome.Of(load) == gatheroutcome.NotFound {
+		return fmt.Errorf("%w: its payloads are published and its result is not; unless another run is at it, remove %s and run again", err, artifact.FullName(window))
+	}
+	return fmt.Errorf("%w: window %d is published already: gather apply --window %d applies it to a model", err, window, window)
 }
 
 // publishTo publishes a result, unless it is published: a process that is killed before
@@ -275,6 +312,9 @@ func (o *summary) print(s *session, asJSON bool) error {
 	} else {
 		err = o.table(s)
 	}
+	if o.Skip && s.g.Rank() != 0 { // rank 0 says it
+		return &exitError{errSilent, 2}
+	}
 	if o.Skip {
 		return errSkipped(o.Result)
 	}
@@ -318,13 +358,17 @@ type againFlags struct {
 
 func (f *againFlags) add(flags *pflag.FlagSet) {
 	f.rankFlags.add(flags)
-	flags.StringVar(&f.aggregate, "aggregate", "", "store that has the aggregate")
+	flags.StringVar(&f.aggregate, "aggregate", "", "store that has the aggregate, as of gather run --publish")
 	flags.Uint64Var(&f.window, "window", 0, "number of the window")
 }
 
-// gather fetches the accepted peers of an aggregate: from --store, or from the published
-// payloads where no --store is given.
+// gather fetches the accepted peers of an aggregate and checks that they are what was
+// published. They come from --store, or from the published payloads where no --store is
+// given.
 func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, *gather.Result, error) {
+	if err := given(cmd, "window"); err != nil {
+		return nil, nil, nil, err
+	}
 	if f.aggregate == "" {
 		return nil, nil, nil, usagef("--aggregate: expected the store that gather run --publish was given")
 	}
@@ -333,6 +377,9 @@ func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, 
 		return nil, nil, nil, err
 	}
 	a, err := artifact.Load(cmd.Context(), from, f.window)
+	if gatheroutcome.Of(err) == gatheroutcome.NotFound {
+		err = fmt.Errorf("the store of --aggregate has no window %d, which gather run --publish puts there: %w", f.window, err)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -348,6 +395,14 @@ func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, 
 	}
 	r, err := s.g.Gather(cmd.Context(), a.Plan(gather.Plan{Timeout: f.timeout}))
 	if err != nil {
+		s.clean()
+		return nil, nil, nil, err
+	}
+	if err := a.Verify(r); err != nil {
+		if f.url == "" && len(r.Skipped) > 0 && r.Reasons[r.Skipped[0]] == gatheroutcome.NotFound {
+			err = fmt.Errorf("%w; a window that was published without --full needs --store", err)
+		}
+		r.Close()
 		s.clean()
 		return nil, nil, nil, err
 	}
@@ -369,9 +424,6 @@ them, checks each of them again and compares digests, norms and the result's own
 			}
 			defer s.clean()
 			defer r.Close()
-			if err := a.Verify(r); err != nil {
-				return err
-			}
 			r.Close()
 			s.clean()
 			if f.json {
@@ -391,20 +443,21 @@ func newGatherApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply",
 		Short: "apply a published window to a model",
-		Args:  noArgs,
+		Long: `Apply brings a model that missed a window up to date: it gets the payloads of a published window, from the peers' stores
+(--store) or from where gather run --full put them, verifies them and applies them. The model is then bit for bit that of the
+gather run, if it was the same before and --lr, --momentum, --nesterov and --sign are those of the run. Several windows that
+were missed are applied in order, one by one.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if how.model == "" {
 				return usagef("--model: expected a safetensors file")
 			}
-			s, a, r, err := f.gather(cmd)
+			s, _, r, err := f.gather(cmd)
 			if err != nil {
 				return err
 			}
 			defer s.clean()
 			defer r.Close()
-			if err := a.Verify(r); err != nil {
-				return err
-			}
 			out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
 			if out.Applied, err = how.apply(cmd.Context(), s, r); err != nil {
 				return err
@@ -423,7 +476,9 @@ func newGatherOverlap() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "overlap",
 		Short: "compare the positions that the peers of a published window sent",
-		Args:  noArgs,
+		Long: `Overlap tells for which pairs of peers the positions that they sent are the same to --threshold or more, as those of a peer
+that copies another's update are. The offender is the peer of the pair that uploaded later.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, _, r, err := f.gather(cmd)
 			if err != nil {
@@ -441,12 +496,18 @@ func newGatherOverlap() *cobra.Command {
 				return json.NewEncoder(s.out).Encode(rep)
 			}
 			tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+			if len(rep.Over) > 0 {
+				fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+			}
 			for _, p := range rep.Over {
 				fmt.Fprintf(tw, "%d, %d\t%.3f\t%d\t%v\n", p.A, p.B, p.Overlap, p.Offender, rep.Levels[p.Offender])
 			}
-			fmt.Fprintf(tw, "%d pairs\tmean %.3f, least %.3f, most %.3f\n", rep.Pairs, rep.Mean, rep.Min, rep.Max)
-			return tw.Flush()
+			if err := tw.Flush(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "%d pairs, %d of them at or above --threshold; mean %.3f, least %.3f, most %.3f\n",
+				rep.Pairs, len(rep.Over), rep.Mean, rep.Min, rep.Max)
+			return err
 		},
 	}
 	f.add(c.Flags())

@@ -3,7 +3,9 @@ package command
 import (
 	"crypto/ed25519"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -106,6 +108,9 @@ func readSeed(path string) (ed25519.PrivateKey, error) {
 		return nil, nil
 	}
 	text, err := readPrivate("sign-key-file", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; to make it: (umask 077; openssl rand -hex 32 > %s)", err, path)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -125,22 +125,62 @@ func tour(t *testing.T, store, published string, file func(key string) string, s
 		t.Errorf("a window that is published and not applied gives another model: %v", err)
 	}
 	must("plan", "--manifest", in("manifest.json"), "--plan", in("fewer"), "--window", "1", "--peers", "1-2")
-	if _, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("fewer"), "--store", store, "--publish", published)...)...); !errors.Is(err, stores.ErrExists) {
-		t.Errorf("another result of a published window: %v, expected ErrExists", err)
+	if _, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("fewer"), "--store", store, "--publish", published)...)...); !errors.Is(err, stores.ErrExists) ||
+		!strings.Contains(err.Error(), "gather apply --window 1 ") {
+		t.Errorf("another result of a published window: %v, expected ErrExists and a word about gather apply", err)
 	}
 	again := with("--aggregate", published, "--window", "1")
+	part := published + "/part"
+	publish := with("run", "--plan", in("plan"), "--store", store, "--publish", part, "--attempts", "1")
+	must(publish...)
 	must(append([]string{"verify", "--store", store}, again...)...)
 	must(append([]string{"verify"}, again...)...)
 	if out := must(append([]string{"overlap"}, again...)...); !strings.Contains(out, "3 pairs") {
 		t.Errorf("overlap says %s", out)
 	}
+	// of a window that was not published, and of one without payloads
+	for _, sub := range []string{"verify", "overlap"} {
+		_, _, err := execute(t, append([]string{"gather", sub}, with("--aggregate", published, "--window", "2")...)...)
+		if err == nil || !strings.Contains(err.Error(), "--aggregate has no window 2") {
+			t.Errorf("%s of a window that is not there: %v", sub, err)
+		}
+		_, _, err = execute(t, append([]string{"gather", sub}, with("--aggregate", part, "--window", "1", "--attempts", "1")...)...)
+		if !errors.Is(err, artifact.ErrVerify) || !strings.Contains(err.Error(), "needs --store") {
+			t.Errorf("%s without payloads: %v, expected ErrVerify and a word about --store", sub, err)
+		}
+	}
 	must(append([]string{"apply", "--model", in("copy"), "--lr", "0.7"}, again...)...)
+	if s3 == nil { // as after a crash between payloads and result
+		torn := t.TempDir()
+		if err := os.WriteFile(filepath.Join(torn, artifact.FullName(1)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("plan"), "--store", store, "--publish", torn, "--full", "--attempts", "1")...)...)
+		if err == nil || !strings.Contains(err.Error(), "remove aggregate-1.full") {
+			t.Errorf("published over payloads: %v, expected a word about removing them", err)
+		}
+	}
 	if copied, err := os.ReadFile(in("copy")); err != nil || string(copied) != string(after) {
 		t.Errorf("the published aggregate gives another model: %v", err)
 	}
 	name := file("update-1-2.grd1")
 	if out := must("inspect", name, "--manifest", in("manifest.json")); !strings.Contains(out, "peer 2, window 1") {
 		t.Errorf("inspect says %s", out)
+	}
+	for _, c := range []struct {
+		args []string
+		want string // of the error
+	}{
+		{[]string{name, "--uid", "2"}, ""},
+		{[]string{name, "--window", "1"}, ""},
+		{[]string{name, "--uid", "3"}, "expected window 1 of peer 3"},
+		{[]string{name, "--window", "0"}, "expected window 0 of peer 2"},
+		{nil, "0 files: expected one"},
+	} {
+		_, _, err := execute(t, append([]string{"gather", "inspect", "--manifest", in("manifest.json")}, c.args...)...)
+		if said := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("inspect %v: %v, expected %q", c.args, err, c.want)
+		}
 	}
 	flip(t, name)
 	if _, _, err := execute(t, append([]string{"gather", "verify", "--store", store}, again...)...); !errors.Is(err, artifact.ErrVerify) {
@@ -180,8 +220,8 @@ func TestGatherSkipped(t *testing.T) {
 	}
 	out, _, err := execute(t, "gather", "run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--attempts", "1", "--json")
 	var exit *exitError
-	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) {
-		t.Errorf("%v, %s; expected the exit status 2", err, out)
+	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) || !strings.Contains(err.Error(), "expected at least 1 ") {
+		t.Errorf("%v, %s; expected the exit status 2 and the least number of peers", err, out)
 	}
 	p, err := readPlan(in("plan"))
 	if err != nil || len(p.Intended) != 2 {
@@ -497,6 +537,52 @@ func TestUIDList(t *testing.T) {
 	}
 }
 
+// TestGatherNextStep: the error of a file that is not there says what makes it.
+func TestGatherNextStep(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"put", "--update", in("model"), "--uid", "1", "--window", "1", "--store", in("store")}, []string{"manifest.json", "gather init"}},
+		{[]string{"init", "--known", "--bins", "4", "--model", in("model")}, []string{"--known and --bins"}},
+		{[]string{"init", "--model", in("model")}, nil},
+		{[]string{"put", "--update", in("model"), "--uid", "1", "--window", "1", "--store", in("store"), "--sign-key-file", in("key")}, []string{"openssl"}},
+		{[]string{"run", "--store", in("store"), "--plan", in("plan")}, []string{"gather plan"}},
+	} {
+		_, _, err := execute(t, append(append([]string{"gather"}, c.args...), "--manifest", in("manifest.json"))...)
+		if said := fmt.Sprint(err); (err == nil) != (c.want == nil) || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(said, w) }) {
+			t.Errorf("gather %v: %v, expected %q", c.args, err, c.want)
+		}
+	}
+}
+
+// TestGatherPlanRefused: a plan whose window would always be skipped is not written.
+func TestGatherPlanRefused(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	if _, errOut, err := execute(t, "gather", "init", "--model", in("model"), "--manifest", in("manifest.json")); err != nil {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--peers: expected the numbers of the peers"},
+		{[]string{"--peers", "1-3", "--reserves", "4-9", "--min-peers", "4"}, "--min-peers 4: expected at most 3"},
+		{[]string{"--peers", "1,1,1", "--min-peers", "2"}, "--min-peers 2: expected at most 1"},
+	} {
+		var usage *usageError
+		_, _, err := execute(t, append([]string{"gather", "plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1"}, c.args...)...)
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("gather plan %v: %v, expected an error of usage: %s", c.args, err, c.want)
+		}
+		if _, err := os.Stat(in("plan")); err == nil {
+			t.Errorf("gather plan %v wrote a plan", c.args)
+		}
+	}
+}
+
 // TestGatherNumbers: window and peer 0 exist, so neither is taken for granted.
 func TestGatherNumbers(t *testing.T) {
 	for _, c := range []struct {
@@ -504,6 +590,9 @@ func TestGatherNumbers(t *testing.T) {
 		want string
 	}{
 		{[]string{"plan", "--peers", "1-3"}, "--window: expected the number of the window"},
+		{[]string{"verify", "--aggregate", "a"}, "--window: expected the number of the window"},
+		{[]string{"apply", "--aggregate", "a", "--model", "m"}, "--window: expected the number of the window"},
+		{[]string{"overlap", "--aggregate", "a"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--uid", "1"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--window", "1"}, "--uid: expected the number of this peer"},
 	} {

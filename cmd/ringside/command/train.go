@@ -57,7 +57,9 @@ own, puts its compressed update into the store, and all apply the same outer ste
 of data parallelism with as many examples; a peer takes smaller batches and more steps (--inner-batch). With --peer 2 this is
 one of them, which needs nothing of the others but the store; a peer that is gone is skipped, and goes on from the store when
 it is started again. Without --peer all peers train in this process; --compare then trains by data parallelism, and says how
-far apart the two are. A new run needs an empty store.
+far apart the two are. A new run needs an empty store. The table in the end has for each peer the bytes that it sent, how many
+bytes the gradients of data parallelism have for each of them, and a digest of its weights after the last round, which is the
+same for all.
 
 Models:
 ` + modelList() + `

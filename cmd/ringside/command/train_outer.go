@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -186,7 +187,8 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 	}
 	wg.Wait()
 	p.end()
-	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || out.Peers[0].Summary == nil) {
+	failed := slices.ContainsFunc(out.Peers, func(p peerOutcome) bool { return p.Summary == nil })
+	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || failed) {
 		return asTyped(cmd.Flags(), err)
 	}
 	if f.compare {
@@ -238,16 +240,27 @@ func trainPeer(ctx context.Context, cmd *cobra.Command, m *train.Model, d train.
 // write prints a table of peers, and the sample.
 func (o *apartOutcome) write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "peer\tsteps\trounds\tloss\theld out\tsent\tgradients/sent\treceived\tweights")
+	fmt.Fprintln(tw, "peer\tsteps\trounds\tloss\theld out\tbytes sent\tgradients/sent\treceived\tweights")
+	trained := false
 	for i := range o.Peers {
 		p := &o.Peers[i]
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%.4f\t%.4f\t%d\t%.0f\t%d\t%.16s\n", p.Peer, p.Steps, p.Rounds, p.Loss, p.HeldOut, p.Sent, p.Dense, p.Received, p.Weights)
+		loss, dense := "-", "-"
+		if p.Steps > p.Resumed {
+			loss, trained = fmt.Sprintf("%.4f", p.Loss), true
+		}
+		if p.Dense > 0 {
+			dense = fmt.Sprintf("%.0f", p.Dense)
+		}
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%.4f\t%d\t%s\t%d\t%.16s\n", p.Peer, p.Steps, p.Rounds, loss, p.HeldOut, p.Sent, dense, p.Received, p.Weights)
 		for uid, n := range p.Missing {
 			fmt.Fprintf(tw, "\t%d rounds without peer %d: %s\n", n, uid, p.Reasons[uid])
 		}
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if !trained && !o.Peers[0].Stopped {
+		fmt.Fprintln(w, "no step was taken, as the store has all rounds of this run; a new run needs an empty store")
 	}
 	if d := o.DataParallel; d != nil {
 		fmt.Fprintf(w, "data parallel, batches of %d: held out %.4f; apart %+.1f %%, and 1/%.0f of the bytes sent\n", d.Batch, d.HeldOut, 100*o.Over, o.Peers[0].Dense)

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/gather/outer"
+	"github.com/ringside-go/ringside/tensor/train"
 )
 
 // TestTrainApart: two peers in this process train over a folder, end with the same
@@ -52,6 +55,32 @@ func TestTrainApart(t *testing.T) {
 	again := trainedApart("--peers", "2", "--peer", "2", "--in-process")
 	if p := again.Peers[0]; p.Peer != 2 || p.Resumed != 40 || p.Sent != 0 || p.Weights != o.Peers[0].Weights {
 		t.Errorf("a peer that comes again: %+v, %+v", p.Stats, p.Summary)
+	}
+}
+
+// TestApartTable: peers that found all rounds in the store have no loss, and the table
+// says why.
+func TestApartTable(t *testing.T) {
+	const none = "no step was taken"
+	for _, c := range []struct {
+		sum  train.Summary
+		want string // a row's steps, rounds, loss
+		says bool
+	}{
+		{train.Summary{Steps: 40, Loss: 2.5}, "40 3 2.5000", false},
+		{train.Summary{Steps: 40, Resumed: 20, Loss: 2.5}, "40 3 2.5000", false},
+		{train.Summary{Steps: 40, Resumed: 40}, "40 3 -", true},
+		{train.Summary{Stopped: true}, "0 3 -", false},
+	} {
+		o := apartOutcome{Peers: []peerOutcome{{Stats: outer.Stats{Peer: 1, Rounds: 3}, Summary: &c.sum}}}
+		var b strings.Builder
+		if err := o.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		if !strings.Contains(text, " 1 "+c.want+" ") || strings.Contains(text, none) != c.says {
+			t.Errorf("%+v gives %s, expected a row of %s", c.sum, text, c.want)
+		}
 	}
 }
 
