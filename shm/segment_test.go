@@ -40,7 +40,8 @@ func used(t testing.TB, dir string) int64 {
 	return int64(st.Blocks-st.Bfree) * st.Bsize
 }
 
-// openFiles returns the number of descriptors of this process.
+// openFiles returns the number of descriptors of this process. Later there may be fewer:
+// the garbage collector closes the files that earlier tests dropped.
 func openFiles(t testing.TB) int {
 	t.Helper()
 	// Not os.ReadDir: the first os.Open of a process brings two descriptors that the
@@ -159,7 +160,7 @@ func TestSegmentIsSharedAndNameless(t *testing.T) {
 		if n := used(t, dir); n != 0 {
 			t.Errorf("%v: %d bytes left after the last Close", backing, n)
 		}
-		if n := openFiles(t); n != before {
+		if n := openFiles(t); n > before {
 			t.Errorf("%v: %d descriptors, %d before", backing, n, before)
 		}
 	}
