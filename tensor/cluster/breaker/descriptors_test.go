@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // limitFiles bounds the descriptors of each process of a cluster.
@@ -97,6 +99,22 @@ func childFlood(ctx context.Context, args []string) error { // ADDR DATAGRAMS FI
 	return nil
 }
 
+// dialAmid opens a session beside a flood. While the flood has the descriptors that are
+// for clients, a new one is refused, and tries again.
+func dialAmid(t *testing.T, c *cluster.Cluster) *client.Engine {
+	t.Helper()
+	for end := time.Now().Add(timeout); ; {
+		e, err := tryDial(t, c, 1)
+		if err == nil {
+			t.Cleanup(func() { e.Close() })
+			return e
+		}
+		if !errors.Is(err, ipc.ErrRefused) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestDescriptors has clients send the dispatcher descriptors without messages, as many
 // as it may have open. Sessions go on, and new ones open.
 func TestDescriptors(t *testing.T) {
@@ -118,7 +136,7 @@ func TestDescriptors(t *testing.T) {
 			for range rounds {
 				one.round()
 				two.round()
-				fresh := dial(t, c, 1)
+				fresh := dialAmid(t, c)
 				if x, err := tensor.Ones(tensor.NewSession(fresh, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
 					t.Fatalf("a new client got %v, %v; expected 100", x, err)
 				}
