@@ -20,20 +20,35 @@ PACKAGES := ./tensor/... ./...
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
-MODULES := bench/peers tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia
+MODULES := bench/peers cmd/manual tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The name of a release: the tag of this commit, or the commit itself.
+VERSION ?= $(shell git describe --tags --always --dirty)
+SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 # cuda.h is NVIDIA's, so it is fetched: 1 MB from the beginning of a package of 934.
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 build: ## bin/ringside, one file, which needs glibc; TAGS=nogpu: a static one, which finds no GPUs
 	$(if $(filter nogpu,$(TAGS)),CGO_ENABLED=0) $(GO) build -trimpath -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
+
+# Two runs on one commit, by one version of Go, make the same bytes.
+release: ## bin/release: a tarball each for amd64 and arm64 with manual pages, completions and a list of what is in it, and their checksums
+	@set -e; out=$(abspath $(BIN))/release; rm -rf $$out; mkdir -p $$out; when=@$$(git log -1 --format=%ct); \
+	for arch in amd64 arm64; do \
+		name=ringside-$(VERSION)-linux-$$arch; dir=$$out/$$name; mkdir -p $$dir/bin $$dir/share/systemd/user; \
+		CGO_ENABLED=0 GOARCH=$$arch $(GO) build -buildvcs=true -trimpath -ldflags='-s -w' -o $$dir/bin/ringside ./cmd/ringside; \
+		(cd cmd/manual && $(GO) run . $$dir); cp cmd/ringside/ringside.service $$dir/share/systemd/user; \
+		cp README.md CHANGELOG.md LICENSE NOTICE SECURITY.md $$dir; \
+		GOFLAGS=-mod=mod $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$dir/sbom.json $$dir/bin/ringside; \
+		tar -C $$out --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,u+rwX,go-w --mtime=$$when -cf - $$name | gzip -n9 >$$dir.tar.gz; rm -r $$dir; \
+	done; cd $$out && sha256sum *.tar.gz | tee SHA256SUMS
 
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo
