@@ -26,7 +26,10 @@
 // compiled once however often it comes back. It costs a round trip to the worker and the
 // operation itself; `ringside bench eager` measures it. Release such results with a
 // Scope, or leave them to the garbage collector: the session runs it when the bytes of
-// values that only the collector can free have doubled, and are at least 64 MiB.
+// values that only the collector can free have doubled, or have grown by a quarter of
+// what the session may hold, and are at least 64 MiB. Where there is no memory, it runs
+// the collector and tries once more; the error names the largest tensors and the lines
+// that made them. A program that updates tensors in place is not tried again.
 //
 //	x := tensor.RandN(sess, tensor.F32, 1000)
 //	m, _ := x.Mean().Item()                    // one round trip
@@ -55,6 +58,7 @@
 //	recording.go           the program under construction; promote.go its casts
 //	session.go apply.go    flushing, errors; value.go the lifetime of results
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
+//	space.go               one more try without memory, and what an error says of it
 //	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves
 //	show.go                content as text, as NumPy prints it
 //	create.go fill.go      tensors of constants, of bytes; random.go of random numbers

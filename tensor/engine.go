@@ -68,6 +68,13 @@ type Expecter interface {
 	Expect()
 }
 
+// Bounded is implemented by an Engine that knows how much its session may hold.
+type Bounded interface {
+	// MaxBytes returns how many bytes of values the session may hold; 0 if that is not
+	// known. A new session asks once.
+	MaxBytes() uint64
+}
+
 // Engine runs programs for one session. Its methods are called by one goroutine at a
 // time, except Close, which any goroutine may call.
 //

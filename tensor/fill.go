@@ -46,7 +46,7 @@ func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) e
 	}
 	var buf Buffer
 	if err == nil && n > 0 {
-		buf, err = s.eng.Alloc(n)
+		buf, err = s.alloc(n)
 	}
 	if err != nil {
 		return nil, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err})
@@ -60,6 +60,7 @@ func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) e
 	m := &made{}
 	m.Tensor.v = &m.value
 	m.value = value{s: s, dtype: d, shape: sh, refs: 1, signal: s.rec.signals.now}
+	s.large.add(&m.value, n)
 	s.uploads = append(s.uploads, &m.value)
 	s.pending = append(s.pending, Upload{DType: d, Shape: sh, Buf: buf})
 	s.stats.Uploads++

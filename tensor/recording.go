@@ -173,6 +173,7 @@ func (r *recording) emit(op Op, ints []int64, d DType, shape Shape) *made {
 		m.value.signal = r.signals.now
 	}
 	r.values = append(r.values, &m.value)
+	r.s.large.add(&m.value, m.value.bytes())
 	return m
 }
 

@@ -3,7 +3,9 @@ package tensor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 )
 
@@ -41,6 +43,8 @@ type Session struct {
 	next    uint64   // id of the first value of the next flush
 	batch   Batch
 	dropped garbage
+	large   largeValues
+	settled bool // the engine has told of all programs submitted before
 
 	noGrad int // depth of NoGrad
 	scope  *Scope
@@ -63,6 +67,9 @@ type SessionStats struct {
 func NewSession(eng Engine, opts *SessionOptions) *Session {
 	o := *cmp.Or(opts, &SessionOptions{})
 	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), next: 1}
+	if e, ok := eng.(Bounded); ok {
+		s.dropped.most = int(min(e.MaxBytes(), math.MaxInt))
+	}
 	s.rec.start(s)
 	s.Seed(o.Seed)
 	return s
@@ -198,6 +205,10 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		return Fetched{}, s.err
 	}
 	got, err := s.eng.Submit(s.ctx, b)
+	if errors.Is(err, ErrNoSpace) && s.reclaim(b) {
+		got, err = s.retry(b, err)
+	}
+	s.settled = sync || v != nil
 	for _, u := range b.Uploads {
 		if u.Buf != nil {
 			u.Buf.Release()
@@ -207,7 +218,10 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	sites := s.rec.sites
 	s.startProgram()
 	if err != nil {
-		return Fetched{}, s.fail(s.lost(located(err, sites)))
+		if err = located(err, sites); errors.Is(err, ErrNoSpace) {
+			err = s.large.explain(err, s.stats.Live)
+		}
+		return Fetched{}, s.fail(s.lost(err))
 	}
 	if v == nil {
 		return Fetched{}, s.err

@@ -26,6 +26,7 @@ type value struct {
 	cleanup runtime.Cleanup
 	tracked bool   // cleanup is set
 	signal  uint16 // number in the session of its signal
+	site    *stack // where it was recorded, if it is large
 	err     error
 }
 
@@ -89,7 +90,8 @@ func (v *value) untrack(g *garbage) {
 // bytes returns the size of v at the engine.
 func (v *value) bytes() int { return v.shape.Elems() * v.dtype.Size() }
 
-// collectAt is the least number of bytes for which garbage runs the collector.
+// collectAt is the least number of bytes for which garbage runs the collector, unless the
+// engine has little memory.
 const collectAt = 64 << 20
 
 // garbage collects the values that the garbage collector found, and runs the collector
@@ -98,7 +100,8 @@ const collectAt = 64 << 20
 // goroutine calls add, the session's all else.
 type garbage struct {
 	live int // bytes of the tracked values that are not known to be dead
-	at   int // the collector runs when live is that much
+	at   int // the collector runs when live is that much; 0: not known yet
+	most int // what the session may hold; 0: not known
 
 	mu     sync.Mutex
 	values []dropped
@@ -127,16 +130,29 @@ func (g *garbage) take(b []uint64) ([]uint64, int) {
 	}
 	g.values = g.values[:0]
 	if n > 0 {
-		g.at = max(2*g.live, collectAt)
+		g.at = g.next()
 	}
 	return b, n
 }
 
-// collect runs the collector if the bytes of tracked values have doubled since the last
-// time.
+// next returns for how many live bytes the collector runs: twice those that live now, but
+// at most a quarter of what the session may hold more than now.
+func (g *garbage) next() int {
+	at := max(2*g.live, collectAt)
+	if g.most > 0 {
+		at = min(at, g.live+g.most/4)
+	}
+	return at
+}
+
+// collect runs the collector if the bytes of tracked values have grown enough since the
+// last time.
 func (g *garbage) collect() {
-	if g.live >= max(g.at, collectAt) {
-		g.at = 2 * g.live // until take knows what it found
+	if g.at == 0 {
+		g.at = min(collectAt, g.next())
+	}
+	if g.live >= g.at {
+		g.at = g.next() // until take knows what it found
 		collectGarbage()
 	}
 }

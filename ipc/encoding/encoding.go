@@ -35,7 +35,8 @@ import "errors"
 //	11 CodeStopped and CodeWork
 //	12 Stop; Device.Busy
 //	13 Busy
-const Version = 13
+//	14 SessionOpened.Bytes
+const Version = 14
 
 // Limits of fields that several messages have.
 const (

@@ -20,6 +20,7 @@ type team struct {
 	hints   shard.Signals
 	stageOf map[tensor.Signal]int // the stages of signals, where there are several
 	apart   bool                  // some worker shares no memory with the client
+	bytes   uint64                // least that a worker lets the session hold; 0: not known
 }
 
 // member is a worker of the session.
@@ -36,6 +37,10 @@ type member struct {
 	calls, moved, plans uint64
 	took, hidden        uint64 // ns
 }
+
+// MaxBytes returns how many bytes of tensors the session may hold at each of its workers;
+// 0 if they did not say.
+func (t *team) MaxBytes() uint64 { return t.bytes }
 
 // near says whether some worker shares memory with us.
 func (t *team) near() bool {
@@ -72,6 +77,9 @@ func (t *team) join(m *wire.SessionOpened) error {
 		return fmt.Errorf("session opened twice, by %q and %q", w.name, m.Worker)
 	}
 	w.opened, w.name, w.pid = true, m.Worker, m.PID
+	if m.Bytes > 0 && (t.bytes == 0 || m.Bytes < t.bytes) {
+		t.bytes = m.Bytes
+	}
 	if m.Apart != (w.data != nil && w.data.conn != nil) {
 		return fmt.Errorf("session opened by worker %q, apart: %v, without a word before", m.Worker, m.Apart)
 	}

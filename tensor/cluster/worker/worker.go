@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,7 +273,7 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	w.stats.sessions.Add(1)
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
-	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Worker: w.name}
+	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Bytes: cmp.Or(quota, device.Room(w.dev)), Worker: w.name}
 	b := newBase(&w.env, &open, w.memoryOf(&open, reply), quota)
 	w.owners.set(b.id, &b.uploads)
 	if open.Workers > 1 {

@@ -65,7 +65,7 @@ func messages() []encodingtest.Message {
 		of("Device", &Device{Session: 5, Used: 1 << 33, Busy: true, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
 			Flops: 6e13, Bandwidth: 3.3e12}}),
 		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota}),
-		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"}),
+		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Bytes: 1 << 40, Worker: "w0"}),
 		of("Meet", &Meet{Session: 5, Rank: 900, Group: 2, Round: 3, Data: []byte("10.0.0.1:4711")}),
 		of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
 			Export: bytes.Repeat([]byte{0xAB}, 64)}),
