@@ -20,7 +20,7 @@ type team struct {
 	hints   shard.Signals
 	stageOf map[tensor.Signal]int // the stages of signals, where there are several
 	apart   bool                  // some worker shares no memory with the client
-	bytes   uint64                // least that a worker lets the session hold; 0: not known
+	bytes   uint64                // as MaxBytes
 }
 
 // member is a worker of the session.
