@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,12 +141,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 
 // ReadCSVFile calls ReadCSV with the file at path.
 func ReadCSVFile(path string, opts *TableOptions) (*Table, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return ReadCSV(f, path, opts)
+	return fromFile(path, func(r io.Reader, name string) (*Table, error) { return ReadCSV(r, name, opts) })
 }
 
 // csvErr returns a reader's error as one of this package's.

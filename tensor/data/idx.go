@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"encoding/binary"
@@ -18,10 +19,6 @@ const (
 
 	// maxIDXRank bounds the dimensions; the format allows 255 and uses 3.
 	maxIDXRank = 8
-
-	// idxChunk bounds the memory that is allocated because of a header alone. Beyond it
-	// memory grows only with bytes that were read.
-	idxChunk = 1 << 20
 )
 
 // IDX is an array of unsigned bytes, row-major.
@@ -45,7 +42,7 @@ func ReadIDX(r io.Reader, name string) (*IDX, error) {
 	if sniff, _ := br.Peek(2); len(sniff) == 2 && sniff[0] == 0x1f && sniff[1] == 0x8b {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
-			return nil, idxErr(name, "gzip header", err)
+			return nil, readErr(name, "gzip header", err)
 		}
 		defer zr.Close()
 		return readIDX(zr, name)
@@ -56,7 +53,7 @@ func ReadIDX(r io.Reader, name string) (*IDX, error) {
 func readIDX(r io.Reader, name string) (*IDX, error) {
 	var magic [4]byte
 	if _, err := io.ReadFull(r, magic[:]); err != nil {
-		return nil, idxErr(name, "magic", err)
+		return nil, readErr(name, "magic", err)
 	}
 	rank := int(magic[3])
 	if magic[0] != 0 || magic[1] != 0 || magic[2] != 8 || rank == 0 || rank > maxIDXRank {
@@ -64,7 +61,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 	}
 	sizes := make([]byte, 4*rank)
 	if _, err := io.ReadFull(r, sizes); err != nil {
-		return nil, idxErr(name, "dimensions", err)
+		return nil, readErr(name, "dimensions", err)
 	}
 	idx := &IDX{Dims: make([]int, rank)}
 	// Every dimension is also bounded by itself: a zero does not excuse the others.
@@ -78,29 +75,24 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 		}
 		idx.Dims[i] = int(d)
 	}
-	idx.Data = make([]byte, 0, min(total, idxChunk))
-	for have := uint64(0); have < total; {
-		n := min(total-have, max(have, idxChunk))
-		idx.Data = append(idx.Data, make([]byte, n)...)
-		got, err := io.ReadFull(r, idx.Data[have:])
-		have += uint64(got)
-		if err != nil {
-			return nil, idxErr(name, fmt.Sprintf("%d of %d elements of %v", have, total, idx.Dims), err)
-		}
+	var data bytes.Buffer // grows with the bytes that were read, not with the header's word
+	if n, err := io.CopyN(&data, r, int64(total)); err != nil {
+		return nil, readErr(name, fmt.Sprintf("%d of %d elements of %v", n, total, idx.Dims), err)
 	}
+	idx.Data = data.Bytes()
 	// The file must end here; with gzip this read also checks the checksum.
 	var more [1]byte
 	switch n, err := io.ReadFull(r, more[:]); {
 	case n != 0:
 		return nil, fmt.Errorf("%w: %s: bytes after the %d elements of %v, expected the end", ErrFormat, name, total, idx.Dims)
 	case !errors.Is(err, io.EOF):
-		return nil, idxErr(name, "end", err)
+		return nil, readErr(name, "end", err)
 	}
 	return idx, nil
 }
 
-// idxErr returns a reader's error as one of this package's.
-func idxErr(name, what string, err error) error {
+// readErr returns a reader's error as one of this package's.
+func readErr(name, what string, err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -113,10 +105,15 @@ func idxErr(name, what string, err error) error {
 
 // ReadIDXFile calls ReadIDX with the file at path.
 func ReadIDXFile(path string) (*IDX, error) {
+	return fromFile(path, ReadIDX)
+}
+
+// fromFile reads the file at path.
+func fromFile[T any](path string, read func(r io.Reader, name string) (T, error)) (x T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return x, err
 	}
 	defer f.Close()
-	return ReadIDX(f, path)
+	return read(f, path)
 }

@@ -2,12 +2,12 @@ package data
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,7 +23,6 @@ const (
 	maxNPYHead = 1 << 16
 
 	maxNPYRank = 32 // as NumPy has it
-	npyChunk   = 1 << 20
 )
 
 // npySizes are the bytes of an element of each type that is read.
@@ -54,27 +53,21 @@ var npyHead = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (True|
 // Source: numpy.lib.format in NumPy's documentation.
 func ReadNPY(r io.Reader, name string) (*NPY, error) {
 	in := bufio.NewReader(r)
-	truncated := func(what string, err error) error {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: %s: ends in %s", ErrTruncated, name, what)
-		}
-		return fmt.Errorf("data: %s: %s: %w", name, what, err)
-	}
 	var begin [len(npyMagic) + 2]byte
 	if _, err := io.ReadFull(in, begin[:]); err != nil {
-		return nil, truncated("its magic", err)
+		return nil, readErr(name, "its magic", err)
 	}
 	version := begin[len(npyMagic)]
 	if string(begin[:len(npyMagic)]) != npyMagic || version < 1 || version > 3 || begin[len(npyMagic)+1] != 0 {
 		return nil, fmt.Errorf("%w: %s: begins with %q, expected %q and version 1.0 to 3.0", ErrFormat, name, begin[:], npyMagic)
 	}
 	var length [4]byte
-	bytes := length[:4]
+	wide := 4
 	if version == 1 {
-		bytes = length[:2]
+		wide = 2
 	}
-	if _, err := io.ReadFull(in, bytes); err != nil {
-		return nil, truncated("the length of its description", err)
+	if _, err := io.ReadFull(in, length[:wide]); err != nil {
+		return nil, readErr(name, "the length of its description", err)
 	}
 	n := binary.LittleEndian.Uint32(length[:])
 	if n > maxNPYHead {
@@ -82,22 +75,20 @@ func ReadNPY(r io.Reader, name string) (*NPY, error) {
 	}
 	head := make([]byte, n)
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, truncated("its description", err)
+		return nil, readErr(name, "its description", err)
 	}
 	a, total, err := parseNPY(string(head))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	for len(a.Data) < total { // so that memory grows only with bytes that were read
-		have := len(a.Data)
-		a.Data = append(a.Data, make([]byte, min(total-have, max(have, npyChunk)))...)
-		if _, err := io.ReadFull(in, a.Data[have:]); err != nil {
-			return nil, truncated(fmt.Sprintf("its %d bytes of %s %v", total, a.Type, a.Dims), err)
-		}
+	var data bytes.Buffer // grows with the bytes that were read
+	if _, err := io.CopyN(&data, in, int64(total)); err != nil {
+		return nil, readErr(name, fmt.Sprintf("its %d bytes of %s %v", total, a.Type, a.Dims), err)
 	}
+	a.Data = data.Bytes()
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		if err != nil {
-			return nil, truncated("its end", err)
+			return nil, readErr(name, "its end", err)
 		}
 		return nil, fmt.Errorf("%w: %s: bytes after the %d of %s %v, expected the end", ErrFormat, name, total, a.Type, a.Dims)
 	}
@@ -143,12 +134,7 @@ func parseNPY(head string) (a *NPY, total int, err error) {
 
 // ReadNPYFile calls ReadNPY with the file at path.
 func ReadNPYFile(path string) (*NPY, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return ReadNPY(f, path)
+	return fromFile(path, ReadNPY)
 }
 
 // Number is a type of element that arrays are converted to.
