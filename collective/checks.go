@@ -1,19 +1,32 @@
 package collective
 
 import (
+	"context"
 	"fmt"
 	"math"
 
 	"github.com/ringside-go/ringside/collective/protocol"
 )
 
-// request returns the request of a call on slices, for check to complete. Its counts are
-// in elements.
-func request[T Element](kind protocol.Kind, op Op, dst, src []T) (r protocol.Request) {
-	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
+// request returns the request of a call on slices, for check to complete. counts are in
+// elements; peer is the root, or the other rank of a send or receive.
+func request[T Element](kind protocol.Kind, op Op, dst, src []T, counts []int, peer int) (r protocol.Request) {
+	r.Dst, r.Src, r.Counts, r.Peer = bytesOf(dst), bytesOf(src), counts, peer
 	r.Call.Kind, r.Call.Op, r.Call.DType = kind, op, dtypeOf[T]()
 	r.Call.Count = int64(max(len(dst), len(src)))
 	return r
+}
+
+// call makes the call of a request.
+func call[T Element](ctx context.Context, g *Group, kind protocol.Kind, op Op, dst, src []T, counts []int, peer int) error {
+	r := request(kind, op, dst, src, counts, peer)
+	return g.do(ctx, &r)
+}
+
+// start starts the call of a request.
+func start[T Element](ctx context.Context, g *Group, kind protocol.Kind, op Op, dst, src []T, counts []int, peer int) *Work {
+	r := request(kind, op, dst, src, counts, peer)
+	return g.begin(ctx, &r)
 }
 
 // has returns ErrRank unless rank is one of the group's.

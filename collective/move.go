@@ -25,16 +25,12 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 // root's values are there. If one of them is gone or calls something else, root learns it
 // in its next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
-	r := request(protocol.Broadcast, element.None, buf, nil)
-	r.Peer = root
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Broadcast, element.None, buf, nil, nil, root)
 }
 
 // BroadcastAsync starts a Broadcast.
 func BroadcastAsync[T Element](ctx context.Context, g *Group, buf []T, root int) *Work {
-	r := request(protocol.Broadcast, element.None, buf, nil)
-	r.Peer = root
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Broadcast, element.None, buf, nil, nil, root)
 }
 
 // AllGather gives every rank the src of all, one after the other in rank order. src has
@@ -52,16 +48,12 @@ func AllGatherAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Wor
 // AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all
 // ranks.
 func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) error {
-	r := request(protocol.AllGather, element.None, dst, src)
-	r.Counts = counts
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.AllGather, element.None, dst, src, counts, 0)
 }
 
 // AllGatherVAsync starts an AllGatherV.
 func AllGatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) *Work {
-	r := request(protocol.AllGather, element.None, dst, src)
-	r.Counts = counts
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.AllGather, element.None, dst, src, counts, 0)
 }
 
 // Gather gives root the src of all, one after the other in rank order. The others' dst is
@@ -77,16 +69,12 @@ func GatherAsync[T Element](ctx context.Context, g *Group, dst, src []T, root in
 
 // GatherV is Gather with counts[r] elements of rank r. counts is the same on all ranks.
 func GatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	r := request(protocol.Gather, element.None, dst, src)
-	r.Counts, r.Peer = counts, root
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Gather, element.None, dst, src, counts, root)
 }
 
 // GatherVAsync starts a GatherV.
 func GatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	r := request(protocol.Gather, element.None, dst, src)
-	r.Counts, r.Peer = counts, root
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Gather, element.None, dst, src, counts, root)
 }
 
 // Scatter gives each rank its part of root's src: rank r has elements r*len(dst) to
@@ -104,44 +92,38 @@ func ScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, root i
 // ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all
 // ranks.
 func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	r := request(protocol.Scatter, element.None, dst, src)
-	r.Counts, r.Peer = counts, root
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Scatter, element.None, dst, src, counts, root)
 }
 
 // ScatterVAsync starts a ScatterV.
 func ScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	r := request(protocol.Scatter, element.None, dst, src)
-	r.Counts, r.Peer = counts, root
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Scatter, element.None, dst, src, counts, root)
 }
 
 // AllToAll gives rank r the r-th part of this rank's src, and puts the part that rank r
 // has for this one in the r-th part of dst. dst and src have one length, a multiple of
 // Size, the same on all ranks, and do not overlap.
 func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
-	r := request(protocol.AllToAll, element.None, dst, src)
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.AllToAll, element.None, dst, src, nil, 0)
 }
 
 // AllToAllAsync starts an AllToAll.
 func AllToAllAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Work {
-	r := request(protocol.AllToAll, element.None, dst, src)
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.AllToAll, element.None, dst, src, nil, 0)
 }
 
 // AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it.
 // Each rank sends another as much as that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
-	r := request(protocol.AllToAll, element.None, dst, src)
-	r.Counts, r.Recv = sendCounts, recvCounts
+	r := request(protocol.AllToAll, element.None, dst, src, sendCounts, 0)
+	r.Recv = recvCounts
 	return g.do(ctx, &r)
 }
 
 // AllToAllVAsync starts an AllToAllV.
 func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) *Work {
-	r := request(protocol.AllToAll, element.None, dst, src)
-	r.Counts, r.Recv = sendCounts, recvCounts
+	r := request(protocol.AllToAll, element.None, dst, src, sendCounts, 0)
+	r.Recv = recvCounts
 	return g.begin(ctx, &r)
 }
 
@@ -150,38 +132,29 @@ func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, send
 // each other. So one receives first, or both use SendRecv. A message to oneself is kept
 // until it is received.
 func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
-	r := request(protocol.Send, element.None, buf, nil)
-	r.Peer = to
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Send, element.None, buf, nil, nil, to)
 }
 
 // SendAsync starts a Send. Calls started after it, a Recv too, wait for it.
 func SendAsync[T Element](ctx context.Context, g *Group, buf []T, to int) *Work {
-	r := request(protocol.Send, element.None, buf, nil)
-	r.Peer = to
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Send, element.None, buf, nil, nil, to)
 }
 
 // Recv fills buf with what a rank sends by Send.
 func Recv[T Element](ctx context.Context, g *Group, buf []T, from int) error {
-	r := request(protocol.Recv, element.None, buf, nil)
-	r.Peer = from
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Recv, element.None, buf, nil, nil, from)
 }
 
 // RecvAsync starts a Recv.
 func RecvAsync[T Element](ctx context.Context, g *Group, buf []T, from int) *Work {
-	r := request(protocol.Recv, element.None, buf, nil)
-	r.Peer = from
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Recv, element.None, buf, nil, nil, from)
 }
 
 // SendRecv sends to one rank and receives from another, or the same. Ranks that all call
 // it, each sending to one and receiving from one, do not wait for each other in a circle:
 // a rank that sends to a higher one sends first, the others receive first.
 func SendRecv[T Element](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
-	s, r := request(protocol.Send, element.None, send, nil), request(protocol.Recv, element.None, recv, nil)
-	s.Peer, r.Peer = to, from
+	s, r := request(protocol.Send, element.None, send, nil, nil, to), request(protocol.Recv, element.None, recv, nil, nil, from)
 	if err := errors.Join(g.check(&s), g.check(&r)); err != nil {
 		return err
 	}

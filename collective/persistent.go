@@ -24,27 +24,26 @@ type Persistent struct {
 
 // AllReduceInit returns an [AllReduce] to be run. It refuses what AllReduce refuses.
 func AllReduceInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	r := request(protocol.AllReduce, op, dst, src)
+	r := request(protocol.AllReduce, op, dst, src, nil, 0)
 	return persistent(g, &r)
 }
 
 // ReduceScatterInit returns a [ReduceScatter] to be run. It refuses what ReduceScatter
 // refuses.
 func ReduceScatterInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	r := request(protocol.ReduceScatter, op, dst, src)
+	r := request(protocol.ReduceScatter, op, dst, src, nil, 0)
 	return persistent(g, &r)
 }
 
 // AllGatherInit returns an [AllGather] to be run. It refuses what AllGather refuses.
 func AllGatherInit[T Element](g *Group, dst, src []T) (*Persistent, error) {
-	r := request(protocol.AllGather, element.None, dst, src)
+	r := request(protocol.AllGather, element.None, dst, src, nil, 0)
 	return persistent(g, &r)
 }
 
 // BroadcastInit returns a [Broadcast] to be run. It refuses what Broadcast refuses.
 func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) {
-	r := request(protocol.Broadcast, element.None, buf, nil)
-	r.Peer = root
+	r := request(protocol.Broadcast, element.None, buf, nil, nil, root)
 	return persistent(g, &r)
 }
 

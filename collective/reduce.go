@@ -10,30 +10,25 @@ import (
 // i of every src combined by op, the same bits on every rank. dst and src have one
 // length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
-	r := request(protocol.AllReduce, op, dst, src)
+	r := request(protocol.AllReduce, op, dst, src, nil, 0)
 	return g.do(ctx, &r)
 }
 
 // AllReduceAsync starts an AllReduce. Until it is done src must not be written and dst
 // not be touched.
 func AllReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op) *Work {
-	r := request(protocol.AllReduce, op, dst, src)
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.AllReduce, op, dst, src, nil, 0)
 }
 
 // Reduce folds the src of all ranks into the dst of root, as AllReduce does. The others'
 // dst is not used and may be nil.
 func Reduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) error {
-	r := request(protocol.Reduce, op, dst, src)
-	r.Peer = root
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.Reduce, op, dst, src, nil, root)
 }
 
 // ReduceAsync starts a Reduce.
 func ReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) *Work {
-	r := request(protocol.Reduce, op, dst, src)
-	r.Peer = root
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.Reduce, op, dst, src, nil, root)
 }
 
 // ReduceScatter folds the src of all ranks and gives each rank its part: rank r has
@@ -51,14 +46,10 @@ func ReduceScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, 
 // ReduceScatterV is ReduceScatter with parts of counts[r] elements for rank r. counts is
 // the same on all ranks.
 func ReduceScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) error {
-	r := request(protocol.ReduceScatter, op, dst, src)
-	r.Counts = counts
-	return g.do(ctx, &r)
+	return call(ctx, g, protocol.ReduceScatter, op, dst, src, counts, 0)
 }
 
 // ReduceScatterVAsync starts a ReduceScatterV. counts may be used again at once.
 func ReduceScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) *Work {
-	r := request(protocol.ReduceScatter, op, dst, src)
-	r.Counts = counts
-	return g.begin(ctx, &r)
+	return start(ctx, g, protocol.ReduceScatter, op, dst, src, counts, 0)
 }
