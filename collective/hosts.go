@@ -70,30 +70,23 @@ func newHosts(l layout, rank int) *hosts {
 	return h
 }
 
-// Do makes the call in steps inside the hosts and across.
-func (h *hosts) Do(ctx context.Context, r protocol.Request) error {
-	switch r.Kind() {
-	case protocol.AllReduce:
-		return h.allReduce(ctx, r)
-	case protocol.Reduce:
-		return h.reduce(ctx, r)
-	case protocol.ReduceScatter:
-		return h.reduceScatter(ctx, r)
-	case protocol.AllGather:
-		return h.allGather(ctx, r)
-	case protocol.Broadcast:
-		return h.broadcast(ctx, r)
-	case protocol.Scatter:
-		return h.scatter(ctx, r)
-	case protocol.Gather:
-		return h.gather(ctx, r)
-	case protocol.AllToAll:
-		return h.allToAll(ctx, r)
-	case protocol.Send, protocol.Recv:
-		return h.message(ctx, r)
-	}
-	return h.barrier(ctx, r)
+// stepped makes a call of each kind in steps inside the hosts and across.
+var stepped = map[protocol.Kind]func(h *hosts, ctx context.Context, r protocol.Request) error{
+	protocol.Barrier:       (*hosts).barrier,
+	protocol.AllReduce:     (*hosts).allReduce,
+	protocol.Reduce:        (*hosts).reduce,
+	protocol.ReduceScatter: (*hosts).reduceScatter,
+	protocol.AllGather:     (*hosts).allGather,
+	protocol.Broadcast:     (*hosts).broadcast,
+	protocol.Scatter:       (*hosts).scatter,
+	protocol.Gather:        (*hosts).gather,
+	protocol.AllToAll:      (*hosts).allToAll,
+	protocol.Send:          (*hosts).message,
+	protocol.Recv:          (*hosts).message,
 }
+
+// Do makes the call in steps.
+func (h *hosts) Do(ctx context.Context, r protocol.Request) error { return stepped[r.Kind()](h, ctx, r) }
 
 // Abort aborts every comm.
 func (h *hosts) Abort(err error) {

@@ -164,24 +164,9 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	return c, nil
 }
 
-// Rank returns this end's rank.
-func (c *Comm) Rank() int { return c.rank }
-
-// Size returns the number of ranks.
-func (c *Comm) Size() int { return c.n }
-
 // Stats returns the counters so far.
 func (c *Comm) Stats() Stats {
 	return Stats{SentBytes: c.stats.sentBytes.Load(), RecvBytes: c.stats.recvBytes.Load()}
-}
-
-// Err returns nil while the comm works, afterwards the *protocol.PeerError that killed
-// it.
-func (c *Comm) Err() error {
-	if e := c.dead.Load(); e != nil {
-		return e
-	}
-	return nil
 }
 
 // Abort kills the comm: the call under way and all later ones fail, with

@@ -122,7 +122,7 @@ func spare(n int) []byte {
 // on all arguments. It checks every result against the reference, and returns everything
 // that rank r got.
 func script(ctx context.Context, c *Comm, fold protocol.Fold, seed uint64, count int, dts []element.DType) (results []byte, err error) {
-	n, r := c.Size(), c.Rank()
+	n, r := c.n, c.rank
 	rng := rand.New(rand.NewPCG(seed, 1)) // of all ranks alike
 	inPlace := rand.New(rand.NewPCG(seed, uint64(r)+10))
 	var seq uint64

@@ -290,3 +290,11 @@ func all(t testing.TB, n int, f func(ctx context.Context, r int) error) []error 
 	wg.Wait()
 	return errs
 }
+
+// Err returns nil while the comm works, afterwards the error that killed it.
+func (c *Comm) Err() error {
+	if e := c.dead.Load(); e != nil {
+		return e
+	}
+	return nil
+}

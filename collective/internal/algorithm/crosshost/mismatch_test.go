@@ -27,7 +27,7 @@ type calling struct {
 
 func (w calling) do(ctx context.Context, c *Comm) error {
 	n := int(w.call.Count) * w.call.DType.Size()
-	counts := make([]int, c.Size())
+	counts := make([]int, c.n)
 	for r := range counts {
 		counts[r] = n
 	}
@@ -44,7 +44,7 @@ func (w calling) do(ctx context.Context, c *Comm) error {
 	case protocol.Broadcast:
 		return c.Broadcast(ctx, w.call, make([]byte, n), w.root)
 	case protocol.AllGather:
-		return c.AllGather(ctx, w.call, make([]byte, n*c.Size()), make([]byte, n), counts)
+		return c.AllGather(ctx, w.call, make([]byte, n*c.n), make([]byte, n), counts)
 	case protocol.Barrier:
 		return c.Barrier(ctx, w.call)
 	}

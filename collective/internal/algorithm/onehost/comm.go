@@ -199,26 +199,11 @@ func (c *Comm) greeted(p int, m ipc.Message) error {
 	return nil
 }
 
-// Rank returns this end's rank.
-func (c *Comm) Rank() int { return c.rank }
-
-// Size returns the number of ranks.
-func (c *Comm) Size() int { return c.n }
-
 // Stats returns the counters so far. It waits for a call that is under way.
 func (c *Comm) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stats
-}
-
-// Err returns nil while the comm works, afterwards the *protocol.PeerError that killed
-// it.
-func (c *Comm) Err() error {
-	if e := c.dead.Load(); e != nil {
-		return e
-	}
-	return nil
 }
 
 // Abort kills the comm: the call under way and all later ones fail, with

@@ -188,3 +188,11 @@ func reference(op element.Reduction, dt element.DType, scale float64, fold proto
 	}
 	return out
 }
+
+// Err returns nil while the comm works, afterwards the error that killed it.
+func (c *Comm) Err() error {
+	if e := c.dead.Load(); e != nil {
+		return e
+	}
+	return nil
+}

@@ -58,9 +58,6 @@ func (c *Comm) isSmall(r *protocol.Request) bool {
 	return r.Kind() == protocol.Barrier
 }
 
-// Call returns the call as it was made last.
-func (p *Persistent) Call() protocol.Call { return p.call }
-
 // Prefetch begins to fetch the line that the next call of the comm writes, if that is p
 // and small. The caller has something to do before it calls Run. Like a call, it
 // must not run beside another call.

@@ -61,7 +61,7 @@ func amongOthers(c *Comm, seq uint64, sum, spread protocol.Call, srcs [][]byte, 
 		if err := broadcast.Run(ctx, seq+5); err != nil || !bytes.Equal(got, srcs[c.n-1]) {
 			return fmt.Errorf("%v: %w, or wrong", spread, err)
 		}
-		if s := stop.Call().Seq; s != seq+3 {
+		if s := stop.call.Seq; s != seq+3 {
 			return fmt.Errorf("a call says it was the %d-th, expected %d", s, seq+3)
 		}
 		seq += 5
