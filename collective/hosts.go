@@ -86,7 +86,9 @@ var stepped = map[protocol.Kind]func(h *hosts, ctx context.Context, r protocol.R
 }
 
 // Do makes the call in steps.
-func (h *hosts) Do(ctx context.Context, r protocol.Request) error { return stepped[r.Kind()](h, ctx, r) }
+func (h *hosts) Do(ctx context.Context, r protocol.Request) error {
+	return stepped[r.Kind()](h, ctx, r)
+}
 
 // Abort aborts every comm.
 func (h *hosts) Abort(err error) {
