@@ -29,6 +29,7 @@
 //	rows.go     softmax, norms and their gradients, rope
 //	attention.go an attention: products and softmax
 //	pool.go     pools
+//	conv.go     convolutions
 //	move.go     fills, pads, concatenations
 //	index.go    steps with an index, which can fail
 //	reduce.go   reductions, and chains that end in one

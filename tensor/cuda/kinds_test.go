@@ -147,6 +147,21 @@ var kinds = []struct {
 		}
 		return append(grads, a, b)
 	}},
+	{"convolutions", func(o *operands) (out []*tensor.Tensor) {
+		for _, g := range []tensor.ConvOptions{
+			{}, {Pad: [2]int{2, 1}, Stride: [2]int{2, 3}}, {Groups: 2, Pad: [2]int{1, 1}}, {Groups: 4, Dilation: [2]int{2, 1}, Pad: [2]int{0, 2}},
+		} {
+			x, w := o.of(tensor.F32, 2, 4, 7, 17).RequireGrad(), o.of(tensor.F32, 8, 4/max(g.Groups, 1), 3, 2).RequireGrad()
+			y := x.Conv2D(w, nil, g)
+			grads, err := autograd.Grad(y.Square().Sum(), x, w)
+			if err != nil {
+				panic(err)
+			}
+			out = append(append(out, grads...), y)
+		}
+		y := o.of(tensor.F32, 4, 2, 5, 5).Permute(1, 0, 3, 2).Conv2D(o.of(tensor.F32, 3, 3, 2, 4).Permute(2, 3, 0, 1), nil, tensor.ConvOptions{})
+		return append(out, y)
+	}},
 	{"norms", func(o *operands) []*tensor.Tensor {
 		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
 		w, b := o.of(tensor.F32, 7).RequireGrad(), o.of(tensor.F32, 7).RequireGrad()

@@ -132,6 +132,8 @@ func (k *kernel) single(s *compile.Step) {
 		k.rope(s)
 	case tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad:
 		k.pool(s)
+	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
+		k.conv(s)
 	case tensor.OpDropout:
 		k.host = true
 	default:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/explain"
 )
 
@@ -40,16 +41,23 @@ func TestPlanDump(t *testing.T) {
 }
 
 // TestPlanDumpCUDA checks that the steps of a plan for a GPU are listed with where they
-// run.
+// run, and that training steps of the models have none on the host.
 func TestPlanDumpCUDA(t *testing.T) {
-	out, _, err := execute(t, "plan", "dump", "--model", "lenet", "--device", "cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"kernel      ", "host        ", " = matmul ", " kernels   ", " on the host\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+	for _, model := range []string{"mlp_sgd", "mlp_adamw", "lenet", "gpt_t64", "qwen_t64"} {
+		out, _, err := execute(t, "plan", "dump", "--model", model, "--device", "cuda")
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, want := range []string{"kernel      ", " = matmul ", " kernels   ", " steps, 0 of them on the host\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", model, want, out)
+			}
+		}
+	}
+	var b strings.Builder
+	const want = "host        y = rand\nkernel      z = exp y\n2 steps, 1 of them on the host\n"
+	if err := writePlaced(&b, []cuda.Placed{{Step: "y = rand"}, {Step: "z = exp y", Kernels: 1}}); err != nil || b.String() != want {
+		t.Errorf("%v, printed %q, want %q", err, b.String(), want)
 	}
 	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}, {"--dot=picture"}} {
 		if _, _, err := execute(t, append([]string{"plan", "dump"}, flags...)...); err == nil {

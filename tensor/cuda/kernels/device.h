@@ -15,6 +15,7 @@ DEVICE u32 blocks() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 DEVICE u32 block_z() { return __nvvm_read_ptx_sreg_ctaid_z(); }
+DEVICE u32 blocks_z() { return __nvvm_read_ptx_sreg_nctaid_z(); }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE u32 bits(float f) { return __builtin_bit_cast(u32, f); }
 DEVICE float from_bits(u32 b) { return __builtin_bit_cast(float, b); }

@@ -21,6 +21,7 @@ var files embed.FS
 
 // Modules are the files of PTX: their names, and the kernels in each.
 var Modules = map[string][]string{
+	"conv": {"conv2d_f32", "conv2d_grad_x_f32", "conv2d_grad_w_f32"},
 	"gemm": {
 		"gemm_f32", "gemm_f64", "gemm_i32", "gemm_i64", "gemm_small_f32", "gemm_small_f64", "gemm_small_i32", "gemm_small_i64",
 	},
