@@ -45,6 +45,7 @@ type Report struct {
 	Bench        string
 	Measurements []Measurement
 	Bars         []Bar
+	Rows         []OpRow // of ops-table
 
 	// Shows the measurements in a form of their own; nil: in the usual one.
 	table func(w io.Writer) error
@@ -127,10 +128,13 @@ func quantile(x []float64, q float64) float64 {
 	return s[i] + (at-float64(i))*(s[i+1]-s[i])
 }
 
-// WriteJSON writes one object a line: the measurements, then the bars.
+// WriteJSON writes one object a line: rows of a table, the measurements, then the bars.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	var err error
+	for i := range r.Rows {
+		err = errors.Join(err, enc.Encode(&r.Rows[i]))
+	}
 	for i := range r.Measurements {
 		err = errors.Join(err, enc.Encode(&r.Measurements[i]))
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	// Reduce chooses what the scenario reduce times.
 	Reduce ReduceOptions
 
+	// Table chooses what the scenario ops-table times.
+	Table TableOptions
+
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
@@ -98,6 +101,7 @@ func Scenarios() []Scenario {
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
+		{"ops-table", "every operation of the op table by dtypes and layouts, beside PyTorch and the least that the machine needs", runOpsTable},
 		{"eager", "operations that are each waited for, as in interactive use, through a cluster beside in-process", runEager},
 		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
 		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},

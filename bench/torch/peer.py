@@ -6,6 +6,8 @@
     {"losses": N, "model": NAME}                                takes N steps: {"losses": [...]}
     {"save": PATH, "model": NAME}                               writes its parameters and the optimizer's state: {}
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
+    {"row": TEXT, "setup": TEXT, "n": N}                        times an expression on the operands that setup makes: {"ms": [...]},
+                                                                an empty list where PyTorch lacks it for the dtype
 """
 import json
 import signal
@@ -15,6 +17,7 @@ import time
 import warnings
 
 import torch
+import torch.nn.functional as F
 
 from models import build
 
@@ -83,6 +86,24 @@ def operation(name, sizes):
     raise ValueError(name)
 
 
+def expression(setup, text):
+    """A function that evaluates one expression on the operands that setup makes."""
+    names = {"torch": torch, "F": F}
+    exec(setup, names)
+    return eval("lambda: " + text, names)
+
+
+def timed_row(f, n):
+    """The times of an expression; none where PyTorch lacks it for the dtype."""
+    try:
+        f()  # not counted, as in main
+    except RuntimeError as e:
+        if "not implemented for" in str(e):
+            return []
+        raise
+    return timed(f, n)
+
+
 def timed(f, n):
     out = []
     for _ in range(n):
@@ -93,7 +114,7 @@ def timed(f, n):
 
 
 def main():
-    trainers, operations = {}, {}
+    trainers, operations, row = {}, {}, (None, None)
     for line in sys.stdin:
         ask, reply = json.loads(line), {}
         if "form" in ask:
@@ -114,6 +135,13 @@ def main():
             with torch.no_grad():
                 operations[key]()  # not counted: it brings its operands and threads back to the cores
                 reply["ms"] = timed(operations[key], ask["n"])
+        elif "row" in ask:
+            key = (ask["setup"], ask["row"])
+            if key != row[0]:
+                row = (None, None)  # before the next operands are made
+                row = (key, expression(*key))
+            with torch.no_grad():
+                reply["ms"] = timed_row(row[1], ask["n"])
         elif "drop" in ask:
             del trainers[ask["drop"]]
         if THREADS > 1:

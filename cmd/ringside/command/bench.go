@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/bench"
+	"github.com/ringside-go/ringside/collective/isa"
 )
 
 // benchFlags are those of bench.
@@ -20,6 +21,7 @@ type benchFlags struct {
 	model         string
 	choice        collectiveFlags
 	reduce        bench.ReduceOptions
+	filter, level string // of ops-table
 }
 
 // check reports flags that can't be, or are of scenarios that are not named.
@@ -33,12 +35,32 @@ func (f *benchFlags) check(flags *pflag.FlagSet, names []string) error {
 	if f.idle && f.hops {
 		return usagef("--idle and --hops: expected one of them")
 	}
+	if (f.filter != "" || f.level != "") && !slices.Contains(names, "ops-table") {
+		return usagef("--filter and --level are for the scenario ops-table")
+	}
 	for _, n := range f.reduce.Workers {
 		if n < 1 || n > 64 || !slices.Contains(names, "reduce") {
 			return usagef("--workers %d: expected 1 to 64, for the scenario reduce", n)
 		}
 	}
 	return nil
+}
+
+// table returns what ops-table times.
+func (f *benchFlags) table() (bench.TableOptions, error) {
+	o := bench.TableOptions{Filter: f.filter}
+	if f.level == "" {
+		return o, nil
+	}
+	level, err := isa.Parse(f.level)
+	if err != nil {
+		return o, usagef("--level: %v", err)
+	}
+	if !slices.Contains(isa.Levels(), level) {
+		return o, usagef("--level %s: this machine does not run it, expected one of %v", f.level, isa.Levels())
+	}
+	o.Level = &level
+	return o, nil
 }
 
 func newBench() *cobra.Command {
@@ -68,6 +90,10 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
+			table, err := f.table()
+			if err != nil {
+				return err
+			}
 			scenarios, err := namedScenarios(args, f.idle, f.hops)
 			if err != nil {
 				return err
@@ -85,7 +111,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce})
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce, Table: table})
 				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
@@ -113,6 +139,8 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&f.idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&f.hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	c.Flags().IntSliceVar(&f.reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
+	c.Flags().StringVar(&f.filter, "filter", "", "ops-table: only rows whose names contain this, such as \"amax f32\"")
+	c.Flags().StringVar(&f.level, "level", "", "ops-table: kernels of this level, such as avx2 (default: the best that the machine has)")
 	f.choice.add(c.Flags())
 	return c
 }
