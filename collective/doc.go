@@ -71,5 +71,5 @@
 //	checks.go move.go reduce.go raw.go     the calls
 //	persistent.go alloc.go                 calls made again and again; shared memory
 //	bucket.go object.go                    several all-reduces in one; encodable values
-//	local.go init.go split.go              ways to make a group, and groups of some ranks
+//	local.go init.go over.go split.go      ways to make a group, and groups of some ranks
 package collective

@@ -11,9 +11,10 @@ import (
 // Raw is a collective on bytes whose element type is known only when it runs. A worker
 // that carries out a plan made for tensors calls it instead of the functions with a type.
 type Raw struct {
-	Kind  protocol.Kind     // AllReduce, ReduceScatter, AllGather or AllToAll
-	Op    element.Reduction // of the first two; not Mean
+	Kind  protocol.Kind     // any but Barrier
+	Op    element.Reduction // of AllReduce, Reduce and ReduceScatter; not Mean
 	DType element.DType
+	Peer  int // the root, or the other rank of a Send or Recv
 	// what a reduction multiplies its result by before it rounds; 1 for most
 	Scale float64
 
@@ -21,13 +22,13 @@ type Raw struct {
 	// with a type allow.
 	Dst, Src []byte
 
-	// Send holds elements by rank of Src, for ReduceScatter and AllToAll; Recv of Dst,
-	// for AllGather and AllToAll. nil: parts of one length.
+	// Send holds elements by rank of Src, for ReduceScatter, Scatter and AllToAll; Recv of
+	// Dst, for AllGather, Gather and AllToAll. nil: parts of one length.
 	Send, Recv []int
 }
 
-// Start starts the call; see AllReduceAsync, ReduceScatterVAsync, AllGatherVAsync and
-// AllToAllVAsync. The Work has the error of wrong arguments.
+// Start starts the call; see AllReduceAsync, AllToAllVAsync and the others. The Work has
+// the error of wrong arguments.
 func (r *Raw) Start(ctx context.Context, g *Group) *Work {
 	q, err := r.request()
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *Raw) Do(ctx context.Context, g *Group) error {
 
 // request checks what the functions with a type need not check.
 func (r *Raw) request() (protocol.Request, error) {
-	q := protocol.Request{Dst: r.Dst, Src: r.Src, Call: protocol.Call{Kind: r.Kind, DType: r.DType}}
+	q := protocol.Request{Dst: r.Dst, Src: r.Src, Peer: r.Peer, Call: protocol.Call{Kind: r.Kind, DType: r.DType}}
 	if !r.DType.Valid() || !r.Op.Valid() {
 		return q, fmt.Errorf("%w: %v of %v", ErrOp, r.Op, r.DType)
 	}
@@ -58,10 +59,14 @@ func (r *Raw) request() (protocol.Request, error) {
 	}
 	q.Call.Count = int64(max(len(r.Dst), len(r.Src)) / size)
 	switch r.Kind {
-	case protocol.AllReduce:
-	case protocol.ReduceScatter:
+	case protocol.AllReduce, protocol.Reduce:
+	case protocol.Broadcast, protocol.Send, protocol.Recv:
+		if len(r.Src) > 0 {
+			return q, fmt.Errorf("%w: %v of %d bytes into %d, expected one buffer, Dst", ErrLength, r.Kind, len(r.Src), len(r.Dst))
+		}
+	case protocol.ReduceScatter, protocol.Scatter:
 		q.Counts = r.Send
-	case protocol.AllGather:
+	case protocol.AllGather, protocol.Gather:
 		q.Counts = r.Recv
 	case protocol.AllToAll:
 		q.Counts, q.Recv = r.Send, r.Recv

@@ -96,6 +96,57 @@ func TestRaw(t *testing.T) {
 	})
 }
 
+// TestRawRooted: calls with a root, and between two ranks, do on bytes what they do on
+// slices.
+func TestRawRooted(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		n, root := len(groups), len(groups)-1
+		all(t, groups, func(g *Group) error {
+			r := g.Rank()
+			at := func(rank int, b []byte) []byte { // b on that rank, else nothing
+				if r == rank {
+					return b
+				}
+				return make([]byte, len(b))
+			}
+			var ranks []float32
+			total := float32(0)
+			for i := range n {
+				ranks = append(ranks, float32(i))
+				total += float32(i)
+			}
+			mine, other := f32s(float32(r)), f32s(float32(root))
+			calls := []struct {
+				raw  Raw
+				want []byte
+			}{
+				{Raw{Kind: protocol.Reduce, Op: element.Sum, Scale: 1, Dst: make([]byte, 4), Src: mine}, at(root, f32s(total))},
+				{Raw{Kind: protocol.Broadcast, Dst: append([]byte(nil), mine...)}, other},
+				{Raw{Kind: protocol.Scatter, Dst: make([]byte, 4), Src: f32s(ranks...)}, mine},
+				{Raw{Kind: protocol.Gather, Dst: make([]byte, 4*n), Src: mine}, at(root, f32s(ranks...))},
+			}
+			for _, c := range calls {
+				c.raw.DType, c.raw.Peer = element.F32, root
+				if err := c.raw.Do(ctx, g); err != nil || !slices.Equal(c.raw.Dst, c.want) {
+					return fmt.Errorf("%v: %x, expected %x: %w", c.raw.Kind, c.raw.Dst, c.want, err)
+				}
+			}
+			if n < 2 || r > 0 && r < root {
+				return nil
+			}
+			pair := Raw{Kind: protocol.Send, DType: element.F32, Peer: root, Dst: f32s(7)}
+			if r == root {
+				pair.Kind, pair.Peer, pair.Dst = protocol.Recv, 0, make([]byte, 4)
+			}
+			if err := pair.Start(ctx, g).Wait(ctx); err != nil || !slices.Equal(pair.Dst, f32s(7)) {
+				return fmt.Errorf("%v: %x: %w", pair.Kind, pair.Dst, err)
+			}
+			return nil
+		})
+	})
+}
+
 // TestRawRefused: what is wrong with a call is said before anything is sent, and the
 // group goes on.
 func TestRawRefused(t *testing.T) {
@@ -115,6 +166,8 @@ func TestRawRefused(t *testing.T) {
 			"lengths":         {Raw{Kind: protocol.AllReduce, DType: element.F32, Dst: b[:4], Src: b}, ErrLength},
 			"no such dtype":   {Raw{Kind: protocol.AllReduce, DType: 200, Dst: b, Src: b}, ErrOp},
 			"counts":          {Raw{Kind: protocol.AllGather, DType: element.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
+			"two buffers":     {Raw{Kind: protocol.Broadcast, DType: element.F32, Dst: b, Src: b}, ErrLength},
+			"root":            {Raw{Kind: protocol.Reduce, Op: element.Sum, DType: element.F32, Dst: b, Src: b, Peer: 2}, ErrRank},
 			"kind":            {Raw{Kind: protocol.Barrier, DType: element.F32}, ErrOp},
 		} {
 			for _, err := range []error{c.raw.Do(ctx, g), c.raw.Start(ctx, g).Wait(ctx)} {
