@@ -22,8 +22,8 @@ type Raw struct {
 	// with a type allow.
 	Dst, Src []byte
 
-	// Send holds elements by rank of Src, for ReduceScatter, Scatter and AllToAll; Recv of
-	// Dst, for AllGather, Gather and AllToAll. nil: parts of one length.
+	// Send holds elements by rank of Src, for ReduceScatter, Scatter and AllToAll; Recv
+	// of Dst, for AllGather, Gather and AllToAll. nil: parts of one length.
 	Send, Recv []int
 }
 
