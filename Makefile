@@ -30,7 +30,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,7 +60,7 @@ test: ## the quick tests: under 4 minutes on 2 cores
 skipped: ## the quick tests again, naming those that are left out and why
 	$(GO) test -short -v $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
 
-check: vet lint race purego gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
+check: vet lint race purego python-test gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
 
 vet: ## go vet and formatting
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt'ed: $$out"; exit 1; }
@@ -92,6 +92,13 @@ gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts 
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
 	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
+
+python: tools-race ## the C library of Python's package, in cmd/libringside/python/ringside
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -buildmode=c-shared -o $(BIN)/python/libringside.so ./cmd/libringside
+	cp $(BIN)/python/libringside.so cmd/libringside/python/ringside/
+
+python-test: python tools-python ## the tests of the Python package, by Debian's python3
+	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
@@ -183,6 +190,9 @@ tools-data:
 # OpenBLAS with OpenMP, because with its own threads it fights PyTorch's for the cores; python3-torch alone brings the reference BLAS.
 tools-torch:
 	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy'; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
+
+tools-python:
+	@/usr/bin/python3 -c 'import torch, numpy, pytest' >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy python3-pytest; }
 
 # What Open MPI launches, and the benchmarks beside it, are tested where Open MPI is.
 tools-mpi:

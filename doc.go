@@ -99,7 +99,7 @@
 //	bench/turns        benchmarks of two revisions in turns, printed by cmd/turns
 //	bench/revision     the files of an earlier revision
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
-//	cmd/libringside    not there yet: clients in Python and other languages
+//	cmd/libringside    the C library; cmd/libringside/python over it
 //
 // Four folders are modules of their own, so that their dependencies are not the module's:
 // bench/peers (other projects' transports), tensor/cuda/driver/gorgonia (the CUDA driver

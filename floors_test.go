@@ -155,6 +155,7 @@ var floors = map[string]int{
 	"cmd/shape":            0,
 	"cmd/turns":            0,
 	"cmd/fakecuda":         0,
+	"cmd/libringside":      0,
 	"cmd/ringside/command": 0,
 	"cmd/ringside":         1,
 

@@ -1,0 +1,113 @@
+//go:build cgo
+
+/* The functions of ringside.h. Each refuses to run in a forked child, where the threads
+ * of Go's runtime are missing, and passes on to cgo_unsafe.go. */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "_cgo_export.h"
+
+static int forked; /* written by the child before it runs anything else */
+
+static void in_child(void) { forked = 1; }
+
+/* A library that is loaded registers its handler before any function can be called. */
+__attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
+
+#define REFUSE_FORKED \
+	if (forked) \
+	return strdup("ringside: this process was forked from one that uses ringside, whose threads it lacks: " \
+		"start it by spawn, or use ringside after the fork alone")
+
+uint32_t ringside_version(void) { return RINGSIDE_VERSION; }
+
+void ringside_free(char *text) { free(text); }
+
+char *ringside_open(int32_t rank, int32_t size, int64_t timeout_ms, const char *name,
+	const void *secret, int64_t secret_bytes, ringside_handle *opening) {
+	REFUSE_FORKED;
+	return goOpen(rank, size, timeout_ms, (char *)name, (void *)secret, secret_bytes, opening);
+}
+
+char *ringside_open_step(ringside_handle opening, int64_t wait_ms, int32_t *state,
+	void *value, int64_t *bytes, ringside_handle *group) {
+	REFUSE_FORKED;
+	return goOpenStep(opening, wait_ms, state, value, bytes, group);
+}
+
+char *ringside_open_give(ringside_handle opening, const void *values, const int64_t *bytes,
+	int32_t ranks) {
+	REFUSE_FORKED;
+	return goOpenGive(opening, (void *)values, (int64_t *)bytes, ranks);
+}
+
+char *ringside_close(ringside_handle handle) {
+	REFUSE_FORKED;
+	return goClose(handle);
+}
+
+char *ringside_call(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
+	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
+	const int64_t *send, const int64_t *recv) {
+	REFUSE_FORKED;
+	return goCall(group, kind, op, dtype, peer, dst, dst_bytes, (void *)src, src_bytes,
+		(int64_t *)send, (int64_t *)recv);
+}
+
+char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
+	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
+	const int64_t *send, const int64_t *recv, ringside_handle *work) {
+	REFUSE_FORKED;
+	return goStart(group, kind, op, dtype, peer, dst, dst_bytes, (void *)src, src_bytes,
+		(int64_t *)send, (int64_t *)recv, work);
+}
+
+char *ringside_wait(ringside_handle work, int64_t wait_ms, int32_t *state) {
+	REFUSE_FORKED;
+	return goWait(work, wait_ms, state);
+}
+
+/* Of Python. Only the first thread runs handlers, so only it asks and is answered. */
+static int (*py_ensure)(void);
+static void (*py_release)(int);
+static int (*py_check)(void);
+static void (*py_fetch)(void **, void **, void **);
+static int raised;
+static void *raised_type, *raised_value, *raised_traceback;
+
+void ringside_on_wait(int (*ensure)(void), void (*release)(int), int (*check)(void),
+	void (*fetch)(void **, void **, void **)) {
+	py_ensure = ensure;
+	py_release = release;
+	py_fetch = fetch;
+	py_check = check;
+}
+
+/* ringside_interrupted reports whether a handler raised. Go calls it. */
+int ringside_interrupted(void) {
+	if (!py_check || syscall(SYS_gettid) != getpid())
+		return 0;
+	int gil = py_ensure();
+	int bad = py_check() != 0;
+	if (bad) {
+		raised = 1;
+		py_fetch(&raised_type, &raised_value, &raised_traceback);
+	}
+	py_release(gil);
+	return bad;
+}
+
+int32_t ringside_raised(void **type, void **value, void **traceback) {
+	if (!raised || syscall(SYS_gettid) != getpid())
+		return 0;
+	raised = 0;
+	*type = raised_type;
+	*value = raised_value;
+	*traceback = raised_traceback;
+	return 1;
+}

@@ -1,0 +1,174 @@
+package main
+
+/*
+#include "ringside.h"
+int ringside_interrupted(void);
+*/
+import "C"
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/ringside-go/ringside/collective"
+)
+
+// all are the objects that the process holds.
+var all handles
+
+// interrupted asks the caller's language on this thread.
+func interrupted() bool { return C.ringside_interrupted() != 0 }
+
+// text returns err for the caller to free, nil for nil.
+func text(err error) *C.char {
+	if err == nil {
+		return nil
+	}
+	return C.CString(err.Error())
+}
+
+// bytesAt returns n bytes of the caller's.
+func bytesAt(p unsafe.Pointer, n C.int64_t) ([]byte, error) {
+	if n < 0 || p == nil && n > 0 {
+		return nil, fmt.Errorf("%w: a buffer of %d bytes at %p", errArgument, n, p)
+	}
+	if p == nil {
+		return nil, nil
+	}
+	return unsafe.Slice((*byte)(p), int(n)), nil
+}
+
+// intsAt returns n numbers of the caller's; nil for NULL.
+func intsAt(p *C.int64_t, n int) []int {
+	if p == nil {
+		return nil
+	}
+	out := make([]int, n)
+	for i, v := range unsafe.Slice(p, n) {
+		out[i] = int(v)
+	}
+	return out
+}
+
+// milliseconds returns a duration of the caller's.
+func milliseconds(ms C.int64_t) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+//export goOpen
+func goOpen(rank, size C.int32_t, timeout C.int64_t, name *C.char, secret unsafe.Pointer, n C.int64_t, out *C.ringside_handle) *C.char {
+	key, err := bytesAt(secret, n)
+	if err != nil {
+		return text(err)
+	}
+	o, err := begin(int(rank), int(size), milliseconds(timeout), C.GoString(name), key, interrupted)
+	if err == nil {
+		*out = C.ringside_handle(all.put(o))
+	}
+	return text(err)
+}
+
+//export goOpenStep
+func goOpenStep(h C.ringside_handle, limit C.int64_t, st *C.int32_t, value unsafe.Pointer, n *C.int64_t, out *C.ringside_handle) *C.char {
+	o, err := get[*opening](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	s, v, g, err := o.step(milliseconds(limit))
+	if s == exchange && len(v) > C.RINGSIDE_VALUE {
+		err = fmt.Errorf("%w: a value of %d bytes, expected at most %d", errArgument, len(v), C.RINGSIDE_VALUE)
+	}
+	if err != nil {
+		all.drop(uint64(h))
+		return text(err)
+	}
+	switch *st = C.int32_t(s); s {
+	case exchange:
+		*n = C.int64_t(copy(unsafe.Slice((*byte)(value), C.RINGSIDE_VALUE), v))
+	case done:
+		all.drop(uint64(h))
+		*out = C.ringside_handle(all.put(g))
+	}
+	return nil
+}
+
+//export goOpenGive
+func goOpenGive(h C.ringside_handle, values unsafe.Pointer, lengths *C.int64_t, ranks C.int32_t) *C.char {
+	o, err := get[*opening](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	sizes, total := intsAt(lengths, max(0, int(ranks))), C.int64_t(0)
+	for _, n := range sizes {
+		total += C.int64_t(max(0, n))
+	}
+	b, err := bytesAt(values, total)
+	if err != nil {
+		return text(err)
+	}
+	return text(o.give(b, sizes))
+}
+
+//export goClose
+func goClose(h C.ringside_handle) *C.char {
+	x, err := get[any](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	all.drop(uint64(h))
+	if c, ok := x.(interface{ close() error }); ok {
+		return text(c.close())
+	}
+	return nil
+}
+
+// callOf returns a group and a call of it as the caller gives them.
+func callOf(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) (*group, *collective.Raw, error) {
+	g, err := get[*group](&all, uint64(h))
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := bytesAt(dst, nDst)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := bytesAt(src, nSrc)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := g.request(int(kind), int(op), int(dtype), int(peer), d, s, intsAt(send, g.Size()), intsAt(recv, g.Size()))
+	return g, r, err
+}
+
+//export goCall
+func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) *C.char {
+	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
+	if err == nil {
+		err = g.call(r)
+	}
+	return text(err)
+}
+
+//export goStart
+func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t, out *C.ringside_handle) *C.char {
+	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
+	if err == nil {
+		*out = C.ringside_handle(all.put(g.start(r)))
+	}
+	return text(err)
+}
+
+//export goWait
+func goWait(h C.ringside_handle, limit C.int64_t, st *C.int32_t) *C.char {
+	w, err := get[*collective.Work](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	s, err := wait(w, milliseconds(limit))
+	if s == done {
+		all.drop(uint64(h))
+	}
+	if err == nil {
+		*st = C.int32_t(s)
+	}
+	return text(err)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/protocol"
+)
+
+// group is a group of ranks and the context of its calls.
+type group struct {
+	*collective.Group
+	pulse *pulse
+}
+
+// newGroup returns a group whose calls end when interrupted returns true.
+func newGroup(g *collective.Group, interrupted func() bool) *group {
+	return &group{Group: g, pulse: newPulse(interrupted)}
+}
+
+// request returns a call as its caller gives it; kind, op and dtype are numbers of
+// ringside.h.
+func (g *group) request(kind, op, dtype, peer int, dst, src []byte, send, recv []int) (*collective.Raw, error) {
+	r := &collective.Raw{Kind: protocol.Kind(kind), Op: element.Reduction(op), DType: element.DType(dtype), Peer: peer,
+		Scale: 1, Dst: dst, Src: src, Send: send, Recv: recv}
+	if int(r.Kind) != kind || int(r.Op) != op || int(r.DType) != dtype {
+		return nil, fmt.Errorf("%w: kind %d, op %d, dtype %d: expected numbers of ringside.h", errArgument, kind, op, dtype)
+	}
+	if r.Op == element.Mean {
+		if !r.DType.IsFloat() {
+			return nil, fmt.Errorf("%w: mean of %v, expected a float type", errArgument, r.DType)
+		}
+		r.Op, r.Scale = element.Sum, 1/float64(g.Size())
+	}
+	return r, nil
+}
+
+// call makes a call and waits for its end on this thread.
+func (g *group) call(r *collective.Raw) error {
+	if r.Kind == protocol.Barrier {
+		return g.Barrier(g.pulse)
+	}
+	return r.Do(g.pulse, g.Group)
+}
+
+// start starts a call.
+func (g *group) start(r *collective.Raw) *collective.Work {
+	if r.Kind == protocol.Barrier {
+		return g.BarrierAsync(context.Background())
+	}
+	return r.Start(context.Background(), g.Group)
+}
+
+// wait waits for a call that was started, at most so long; a negative duration is no
+// limit.
+func wait(w *collective.Work, limit time.Duration) (state, error) {
+	if limit < 0 {
+		<-w.Done()
+		return done, w.Err()
+	}
+	select {
+	case <-w.Done():
+		return done, w.Err()
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-w.Done():
+		return done, w.Err()
+	case <-timer.C:
+		return pending, nil
+	}
+}
+
+// close closes the group.
+func (g *group) close() error { return g.Close() }

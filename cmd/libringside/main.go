@@ -1,0 +1,19 @@
+// Command libringside is the C library of ringside, built by
+//
+//	CGO_ENABLED=1 go build -buildmode=c-shared -o libringside.so ./cmd/libringside
+//
+// ringside.h is its interface: versions, threads and ownership are described there.
+// Clients of other languages call it; those in Python are in the folder python.
+//
+// api.c has the functions of the header. It refuses calls in a forked child and passes
+// the others on to cgo_unsafe.go, which turns pointers of C into slices. The other
+// files do the work, without cgo:
+//
+//	handle.go   what C holds in place of Go pointers
+//	errors.go   errors as text
+//	pulse.go    the contexts of calls that a signal of the caller's language interrupts
+//	open.go     groups are made, step by step
+//	group.go    calls of a group
+package main
+
+func main() {}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// pulseEvery is how often a waiting call asks whether it is interrupted. Waits look at
+// their context at least every 100 ms.
+const pulseEvery = 20 * time.Millisecond
+
+// pulse is the context of a group's calls on their callers' threads. A call that waits
+// looks at Err often, on its own thread. There Err asks the caller's language, at most
+// once in pulseEvery, whether a signal ends the call. Python's handlers, for example, run
+// on that thread alone.
+type pulse struct {
+	context.Context
+	end         context.CancelCauseFunc
+	interrupted func() bool
+	next        atomic.Int64 // when to ask again, in nanoseconds
+}
+
+// newPulse returns a context that asks interrupted.
+func newPulse(interrupted func() bool) *pulse {
+	ctx, end := context.WithCancelCause(context.Background())
+	return &pulse{Context: ctx, end: end, interrupted: interrupted}
+}
+
+// Err returns nil until a signal has ended the call.
+func (p *pulse) Err() error {
+	now := time.Now().UnixNano()
+	if next := p.next.Load(); now >= next && p.next.CompareAndSwap(next, now+int64(pulseEvery)) && next != 0 && p.interrupted() {
+		p.end(errInterrupted)
+	}
+	return p.Context.Err()
+}

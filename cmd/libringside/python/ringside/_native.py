@@ -1,0 +1,120 @@
+"""The C library by ctypes, as ringside.h describes it. library() loads it, once: a process
+that only forks, such as a launcher, has none of its threads."""
+
+import ctypes
+import os
+import threading
+
+from ringside import RingsideError
+
+VERSION = 1  # of ringside.h
+
+PENDING, EXCHANGE, DONE = 0, 1, 2
+(ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
+ BARRIER, SEND, RECV) = range(1, 12)
+SUM, PROD, MIN, MAX, AND, OR, XOR, MEAN = range(1, 9)
+F32, F64, I32, I64, U8, BOOL, F16, BF16 = range(1, 9)
+VALUE = 4096
+
+# POLL is how long a wait goes on before Python may run its signal handlers.
+POLL = 50  # milliseconds
+
+_i32, _i64, _u64, _ptr = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
+_call = (_u64, _i32, _i32, _i32, _i32, _ptr, _i64, _ptr, _i64, _ptr, _ptr)
+_functions = {
+    "ringside_open": (_i32, _i32, _i64, ctypes.c_char_p, ctypes.c_char_p, _i64, _ptr),
+    "ringside_open_step": (_u64, _i64, _ptr, _ptr, _ptr, _ptr),
+    "ringside_open_give": (_u64, ctypes.c_char_p, _ptr, _i32),
+    "ringside_close": (_u64,),
+    "ringside_call": _call,
+    "ringside_start": _call + (_ptr,),
+    "ringside_wait": (_u64, _i64, _ptr),
+}
+_library = None
+_loading = threading.Lock()
+
+
+def library():
+    """Returns the library. RINGSIDE_LIBRARY names another file than the package's."""
+    global _library
+    if _library is None:
+        with _loading:
+            if _library is None:
+                _library = _load()
+    return _library
+
+
+def _load():
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libringside.so")
+    path = os.environ.get("RINGSIDE_LIBRARY", here)
+    try:
+        lib = ctypes.CDLL(path)
+    except OSError as e:
+        raise RingsideError(f"ringside: library {path}: {e} (make python builds it)") from e
+    if lib.ringside_version() != VERSION:
+        raise RingsideError(f"ringside: library {path} has version {lib.ringside_version()}, expected {VERSION}")
+    for name, arguments in _functions.items():
+        f = getattr(lib, name)
+        f.argtypes, f.restype = arguments, _ptr
+    lib.ringside_free.argtypes, lib.ringside_free.restype = (_ptr,), None
+    python = ctypes.pythonapi
+    lib.ringside_on_wait.restype = None
+    lib.ringside_on_wait(*(ctypes.cast(f, _ptr) for f in (
+        python.PyGILState_Ensure, python.PyGILState_Release, python.PyErr_CheckSignals, python.PyErr_Fetch)))
+    lib.ringside_raised.argtypes = (_ptr, _ptr, _ptr)
+    python.PyErr_Restore.argtypes, python.PyErr_Restore.restype = (_ptr, _ptr, _ptr), None
+    return lib
+
+
+def check(text):
+    """Raises the error that a function of the library returned, if it did. What a signal's
+    handler raised comes first."""
+    if not text:
+        return
+    message = ctypes.string_at(text).decode(errors="replace")
+    _library.ringside_free(text)
+    raised = _ptr(), _ptr(), _ptr()
+    if _library.ringside_raised(*map(ctypes.byref, raised)):
+        ctypes.pythonapi.PyErr_Restore(*raised)  # which raises it
+    raise RingsideError(message)
+
+
+def open_group(rank, size, timeout_ms, name, secret, exchange):
+    """Makes a group and returns its handle. exchange(round, value) gives every rank the
+    values of all."""
+    lib = library()
+    opening, group, state, length = _u64(), _u64(), _i32(), _i64()
+    value = ctypes.create_string_buffer(VALUE)
+    check(lib.ringside_open(rank, size, timeout_ms, name.encode(), secret, len(secret), ctypes.byref(opening)))
+    step = 0
+    try:
+        while True:
+            text = lib.ringside_open_step(opening, POLL, ctypes.byref(state), value, ctypes.byref(length), ctypes.byref(group))
+            if text:
+                opening = None
+                check(text)
+            if state.value == DONE:
+                opening = None
+                return group.value
+            if state.value == EXCHANGE:
+                values = exchange(step, value.raw[:length.value])
+                step += 1
+                lengths = (_i64 * size)(*map(len, values))
+                check(lib.ringside_open_give(opening, b"".join(values), lengths, size))
+    finally:
+        if opening is not None:
+            lib.ringside_free(lib.ringside_close(opening))
+
+
+def start(arguments):
+    """Starts a call and returns its handle."""
+    work = _u64()
+    check(_library.ringside_start(*arguments, ctypes.byref(work)))
+    return work.value
+
+
+def wait(work, milliseconds):
+    """Reports whether a started call is done, which it waits for."""
+    state = _i32()
+    check(_library.ringside_wait(work, milliseconds, ctypes.byref(state)))
+    return state.value == DONE
