@@ -282,7 +282,7 @@ class ProcessGroupRingside(ProcessGroup):
         return self._make(native.BARRIER, [])
 
     def close(self):
-        """Closes the group on this rank."""
+        """Closes the group on this rank, which torch's destroy_process_group does not do."""
         _push(None)
         handle, self._handle = self._handle, 0
         if handle:

@@ -26,7 +26,6 @@ def _rank(body, rank, size, folder, results):
                                 timeout=datetime.timedelta(seconds=PATIENCE))
         gloo = dist.new_group(backend="gloo")
         results.put((rank, body(dist, rank, size, gloo)))
-        dist.barrier(group=gloo)
     except BaseException:
         results.put((rank, traceback.format_exc()))
     results.close()
@@ -34,15 +33,16 @@ def _rank(body, rank, size, folder, results):
     os._exit(0)
 
 
-def run(body, size, folder):
-    """Runs body on every rank, each a new process, and returns what it returns by rank."""
+def run(body, size, folder, survivors=None):
+    """Runs body on every rank, each a new process, and returns what it returns by rank. Of
+    survivors of the ranks a result is expected, if that is given, else of all."""
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     ranks = [spawn.Process(target=_rank, args=(body, r, size, str(folder), results)) for r in range(size)]
     for p in ranks:
         p.start()
     try:
-        out = dict(results.get(timeout=2 * PATIENCE) for _ in ranks)
+        out = dict(results.get(timeout=2 * PATIENCE) for _ in range(survivors or size))
     finally:
         for p in ranks:
             p.join(PATIENCE)
@@ -83,6 +83,9 @@ def _same_as_gloo(dist, rank, size, gloo):
     if t.view(torch.uint8).tolist() != [1, 1] or z[0] != total * (1 + 2j):
         bad.append(("bool or complex", t, z))
     dist.barrier()
+    dist.distributed_c10d._get_default_group().close()
+    with pytest.raises(RuntimeError, match="no such handle"):
+        dist.all_reduce(torch.ones(1))
     return bad
 
 
@@ -105,6 +108,7 @@ def _ddp(dist, rank, size, gloo):
             model(torch.rand(32, 784, generator=generator)).square().mean().backward()
             optimizer.step()
         out.append([p.detach().clone() for p in model.parameters()])
+    dist.barrier(group=gloo)
     return sum(not torch.equal(a, b) for a, b in zip(*out))
 
 
@@ -118,8 +122,8 @@ def _interrupted(dist, rank, size, gloo):
         dist.barrier(group=gloo)
         return True
     import threading
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         dist.all_reduce(torch.ones(1))  # rank 1 never comes
     except KeyboardInterrupt:
         return True
@@ -131,6 +135,24 @@ def _interrupted(dist, rank, size, gloo):
 def test_interrupt(tmp_path):
     """Ctrl-C ends a call that waits for another rank."""
     assert run(_interrupted, 2, tmp_path) == {0: True, 1: True}
+
+
+def _killed(dist, rank, size, gloo):
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        dist.all_reduce(torch.ones(100000))
+    except RuntimeError as e:
+        return str(e)
+
+
+def test_killed(tmp_path):
+    """The others raise when a rank is killed, and name it."""
+    out = run(_killed, 3, tmp_path, survivors=2)
+    assert sorted(out) == [0, 2]
+    for text in out.values():
+        assert "rank 1 " in text and "lost" in text, text
 
 
 def _forked(dist, rank, size, gloo):
@@ -148,6 +170,7 @@ def _forked(dist, rank, size, gloo):
     os.waitpid(pid, 0)
     x = torch.ones(1)
     dist.all_reduce(x)
+    dist.barrier(group=gloo)
     return "forked" in os.read(read, 4096).decode() and x.item() == size
 
 
