@@ -329,7 +329,7 @@ func (p *pair) Read(q *codec.Param, i, from, n int, dst []float32) error {
 			return fmt.Errorf("apply: reading %s: %w", q.Name, err)
 		}
 		for k := range rows {
-			widen(dst[(row+k)*q.TotalK+at:][:q.W], p.buf[k*q.W*size(t):], t)
+			t.Widen(dst[(row+k)*q.TotalK+at:][:q.W], p.buf[k*q.W*size(t):])
 		}
 		return nil
 	})
@@ -348,19 +348,6 @@ func (p *pair) Write(q *codec.Param, i, from, n int, src []float32) error {
 		}
 		return nil
 	})
-}
-
-func widen(dst []float32, b []byte, t safetensors.DType) {
-	for i := range dst {
-		switch t {
-		case safetensors.F32:
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		case safetensors.F16:
-			dst[i] = element.Float16(binary.LittleEndian.Uint16(b[2*i:])).Float32()
-		default:
-			dst[i] = element.BFloat16(binary.LittleEndian.Uint16(b[2*i:])).Float32()
-		}
-	}
 }
 
 func narrow(b []byte, src []float32, t safetensors.DType) {

@@ -41,9 +41,6 @@ func NewEncoder(m *Manifest, o *EncoderOptions) *Encoder {
 // until the next Encode, and may be set before the first.
 func (e *Encoder) Residual() [][]float32 { return e.residual }
 
-// Reset sets the residual to zero, for a window in which nothing is sent.
-func (e *Encoder) Reset() { clear(e.residual) }
-
 // Encode compresses an update: update fills dst with the elements of parameter p,
 // row-major. Window, UID, Step and Meta are taken from h. After an error the residual
 // is of no use: Reset it.

@@ -30,7 +30,6 @@ type memObject struct {
 	data []byte
 	time time.Time
 	etag string
-	meta map[string]string
 }
 
 // Gets returns how often each key was opened.
@@ -38,13 +37,6 @@ func (m *Mem) Gets() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.gets)
-}
-
-// Metadata returns what an object was put with.
-func (m *Mem) Metadata(key string) map[string]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.objects[key].meta)
 }
 
 // Chtime dates an object.
@@ -96,21 +88,18 @@ func (m *Mem) Put(_ context.Context, key string, r io.Reader, size int64, o *Put
 }
 
 func (m *Mem) put(key string, b []byte, o *PutOptions) error {
-	if o == nil {
-		o = &PutOptions{}
-	}
-	if _, ok := m.objects[key]; ok && o.Exclusive {
+	if _, ok := m.objects[key]; ok && o != nil && o.Exclusive {
 		return fmt.Errorf("%w: %s", ErrExists, key)
 	}
 	if m.objects == nil {
 		m.objects = map[string]memObject{}
 	}
-	now := time.Now
+	at := time.Now()
 	if m.Now != nil {
-		now = m.Now
+		at = m.Now()
 	}
 	m.version++
-	m.objects[key] = memObject{b, now(), fmt.Sprint("v", m.version), maps.Clone(o.Metadata)}
+	m.objects[key] = memObject{b, at, fmt.Sprint("v", m.version)}
 	return nil
 }
 

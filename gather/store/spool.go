@@ -24,9 +24,6 @@ func NewSpool(dir string) (*Spool, error) {
 	return &Spool{dir}, errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// Dir returns the folder.
-func (s *Spool) Dir() string { return s.dir }
-
 // Create makes a file of the spool, in place of one of that name.
 func (s *Spool) Create(name string) (*Spooled, error) {
 	path := filepath.Join(s.dir, filepath.Base(name))
@@ -61,9 +58,6 @@ func (s *Spooled) Reset() error {
 
 // ReadAt implements io.ReaderAt.
 func (s *Spooled) ReadAt(b []byte, off int64) (int, error) { return s.f.ReadAt(b, off) }
-
-// Size returns the bytes that were written.
-func (s *Spooled) Size() int64 { return s.n }
 
 // Remove closes and removes the file.
 func (s *Spooled) Remove() error {

@@ -68,7 +68,7 @@ type Object struct {
 // PutOptions changes Put. Nil is fine.
 type PutOptions struct {
 	Exclusive bool              // ErrExists if the object is there
-	Metadata  map[string]string // kept by stores that keep any: s3 and Mem
+	Metadata  map[string]string // kept by stores that keep any: s3
 }
 
 // Entry is an object of a List.

@@ -171,15 +171,7 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 	if err != nil {
 		return err
 	}
-	var decode func(src []byte) float32
-	switch t.DType {
-	case F32:
-		decode = func(src []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(src)) }
-	case BF16:
-		decode = func(src []byte) float32 { return element.BFloat16(binary.LittleEndian.Uint16(src)).Float32() }
-	case F16:
-		decode = func(src []byte) float32 { return element.Float16(binary.LittleEndian.Uint16(src)).Float32() }
-	default:
+	if t.DType != F32 && t.DType != F16 && t.DType != BF16 {
 		return fmt.Errorf("%w: %s: tensor %.200q is %s, expected F32, F16 or BF16", ErrMismatch, f.name, name, t.DType)
 	}
 	if int64(len(dst)) != t.Elements() {
@@ -193,12 +185,25 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 		if err := readAt(f.r, part, off); err != nil {
 			return fmt.Errorf("safetensors: %s: tensor %.200q: %w", f.name, name, err)
 		}
-		for i := range dst[:n] {
-			dst[i] = decode(part[i*width:])
-		}
+		t.DType.Widen(dst[:n], part)
 		dst, off = dst[n:], off+int64(len(part))
 	}
 	return nil
+}
+
+// Widen fills dst with the elements of src, which are F32, F16 or BF16.
+func (d DType) Widen(dst []float32, src []byte) {
+	le := binary.LittleEndian
+	for i := range dst {
+		switch d {
+		case F32:
+			dst[i] = math.Float32frombits(le.Uint32(src[4*i:]))
+		case F16:
+			dst[i] = element.Float16(le.Uint16(src[2*i:])).Float32()
+		case BF16:
+			dst[i] = element.BFloat16(le.Uint16(src[2*i:])).Float32()
+		}
+	}
 }
 
 // chunk is the size of the buffer for conversions: large enough to make the cost of a

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -288,7 +289,11 @@ func (f *putFlags) loadResidual(e *codec.Encoder, m *codec.Manifest) error {
 func (f *putFlags) saveResidual(e *codec.Encoder, m *codec.Manifest) error {
 	var all []safetensors.Tensor
 	for i, x := range e.Residual() {
-		all = append(all, safetensors.Tensor{Name: m.Params[i].Name, DType: safetensors.F32, Shape: m.Params[i].Shape, Data: floatBytes(x)})
+		b, err := binary.Append(nil, binary.LittleEndian, x)
+		if err != nil {
+			return err
+		}
+		all = append(all, safetensors.Tensor{Name: m.Params[i].Name, DType: safetensors.F32, Shape: m.Params[i].Shape, Data: b})
 	}
 	return safetensors.WriteFile(f.residual, all, nil)
 }

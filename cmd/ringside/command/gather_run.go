@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -362,51 +361,51 @@ func (f *againFlags) add(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.window, "window", 0, "number of the window")
 }
 
-// gather fetches the accepted peers of an aggregate and checks that they are what was
-// published. They come from --store, or from the published payloads where no --store is
-// given.
-func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, *gather.Result, error) {
+// again fetches the accepted peers of an aggregate, checks that they are what was
+// published, and calls do with them. They come from --store, or from the published
+// payloads where no --store is given.
+func (f *againFlags) again(cmd *cobra.Command, do func(s *session, a *artifact.Aggregate, r *gather.Result) error) error {
 	if err := given(cmd, "window"); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	if f.aggregate == "" {
-		return nil, nil, nil, usagef("--aggregate: expected the store that gather run --publish was given")
+		return usagef("--aggregate: expected the store that gather run --publish was given")
 	}
 	from, err := f.open(f.aggregate)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	a, err := artifact.Load(cmd.Context(), from, f.window)
 	if gatheroutcome.Of(err) == gatheroutcome.NotFound {
 		err = fmt.Errorf("the store of --aggregate has no window %d, which gather run --publish puts there: %w", f.window, err)
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	source := a.Source(from)
 	if f.url != "" {
 		if source, err = f.peers(); err != nil {
-			return nil, nil, nil, err
+			return err
 		}
 	}
 	s, err := f.start(cmd, source)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
+	defer s.clean()
 	r, err := s.g.Gather(cmd.Context(), a.Plan(gather.Plan{Timeout: f.timeout}))
 	if err != nil {
-		s.clean()
-		return nil, nil, nil, err
+		return err
 	}
-	if err := a.Verify(r); err != nil {
-		if f.url == "" && len(r.Skipped) > 0 && r.Reasons[r.Skipped[0]] == gatheroutcome.NotFound {
-			err = fmt.Errorf("%w; a window that was published without --full needs --store", err)
-		}
-		r.Close()
-		s.clean()
-		return nil, nil, nil, err
+	defer r.Close()
+	err = a.Verify(r)
+	if err != nil && f.url == "" && len(r.Skipped) > 0 && r.Reasons[r.Skipped[0]] == gatheroutcome.NotFound {
+		err = fmt.Errorf("%w; a window that was published without --full needs --store", err)
 	}
-	return s, a, r, nil
+	if err != nil {
+		return err
+	}
+	return do(s, a, r)
 }
 
 func newGatherVerify() *cobra.Command {
@@ -418,19 +417,15 @@ func newGatherVerify() *cobra.Command {
 them, checks each of them again and compares digests, norms and the result's own digest with what was published.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, a, r, err := f.gather(cmd)
-			if err != nil {
-				return err
-			}
-			defer s.clean()
-			defer r.Close()
-			r.Close()
-			s.clean()
-			if f.json {
-				return json.NewEncoder(s.out).Encode(map[string]any{"window": r.Window, "ok": true, "peers": len(r.UIDs), "digest": a.Digest})
-			}
-			fmt.Fprintf(s.out, "window %d: %d payloads are what the aggregate says, digest %v\n", r.Window, len(r.UIDs), a.Digest)
-			return nil
+			return f.again(cmd, func(s *session, a *artifact.Aggregate, r *gather.Result) error {
+				r.Close()
+				s.clean()
+				if f.json {
+					return json.NewEncoder(s.out).Encode(map[string]any{"window": r.Window, "ok": true, "peers": len(r.UIDs), "digest": a.Digest})
+				}
+				fmt.Fprintf(s.out, "window %d: %d payloads are what the aggregate says, digest %v\n", r.Window, len(r.UIDs), a.Digest)
+				return nil
+			})
 		},
 	}
 	f.add(c.Flags())
@@ -452,17 +447,14 @@ were missed are applied in order, one by one.`,
 			if how.model == "" {
 				return usagef("--model: expected a safetensors file")
 			}
-			s, _, r, err := f.gather(cmd)
-			if err != nil {
-				return err
-			}
-			defer s.clean()
-			defer r.Close()
-			out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
-			if out.Applied, err = how.apply(cmd.Context(), s, r); err != nil {
-				return err
-			}
-			return out.print(s, f.json)
+			return f.again(cmd, func(s *session, _ *artifact.Aggregate, r *gather.Result) error {
+				out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
+				var err error
+				if out.Applied, err = how.apply(cmd.Context(), s, r); err != nil {
+					return err
+				}
+				return out.print(s, f.json)
+			})
 		},
 	}
 	f.add(c.Flags())
@@ -480,46 +472,33 @@ func newGatherOverlap() *cobra.Command {
 that copies another's update are. The offender is the peer of the pair that uploaded later.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, _, r, err := f.gather(cmd)
-			if err != nil {
+			return f.again(cmd, func(s *session, _ *artifact.Aggregate, r *gather.Result) error {
+				rep, err := overlap.Check(cmd.Context(), s.g.Ranks, r, s.m, &overlap.Options{Threshold: threshold})
+				if err != nil {
+					return err
+				}
+				r.Close()
+				s.clean()
+				if f.json {
+					return json.NewEncoder(s.out).Encode(rep)
+				}
+				tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+				if len(rep.Over) > 0 {
+					fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+				}
+				for _, p := range rep.Over {
+					fmt.Fprintf(tw, "%d, %d\t%.3f\t%d\t%v\n", p.A, p.B, p.Overlap, p.Offender, rep.Levels[p.Offender])
+				}
+				if err := tw.Flush(); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(s.out, "%d pairs, %d of them at or above --threshold; mean %.3f, least %.3f, most %.3f\n",
+					rep.Pairs, len(rep.Over), rep.Mean, rep.Min, rep.Max)
 				return err
-			}
-			defer s.clean()
-			defer r.Close()
-			rep, err := overlap.Check(cmd.Context(), s.g.Ranks, r, s.m, &overlap.Options{Threshold: threshold})
-			if err != nil {
-				return err
-			}
-			r.Close()
-			s.clean()
-			if f.json {
-				return json.NewEncoder(s.out).Encode(rep)
-			}
-			tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			if len(rep.Over) > 0 {
-				fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
-			}
-			for _, p := range rep.Over {
-				fmt.Fprintf(tw, "%d, %d\t%.3f\t%d\t%v\n", p.A, p.B, p.Overlap, p.Offender, rep.Levels[p.Offender])
-			}
-			if err := tw.Flush(); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(s.out, "%d pairs, %d of them at or above --threshold; mean %.3f, least %.3f, most %.3f\n",
-				rep.Pairs, len(rep.Over), rep.Mean, rep.Min, rep.Max)
-			return err
+			})
 		},
 	}
 	f.add(c.Flags())
 	c.Flags().Float64Var(&threshold, "threshold", overlap.Threshold, "overlap from which a pair is reported")
 	return c
-}
-
-// floatBytes returns the little-endian bytes of x.
-func floatBytes(x []float32) []byte {
-	b := make([]byte, 0, 4*len(x))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
-	return b
 }
