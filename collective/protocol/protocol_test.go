@@ -106,6 +106,15 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// allParts returns every Part.
+func allParts(n, unit, parts int) []Slice {
+	out := make([]Slice, parts)
+	for i := range out {
+		out[i] = Part(n, unit, parts, i)
+	}
+	return out
+}
+
 // TestCuts: parts follow each other, cover everything, are whole elements and differ by
 // one at most.
 func TestCuts(t *testing.T) {
@@ -113,7 +122,7 @@ func TestCuts(t *testing.T) {
 	for range 2000 {
 		unit := []int{1, 2, 4, 8}[rng.IntN(4)]
 		n, parts := rng.IntN(5000)*unit, 1+rng.IntN(9)
-		for name, cut := range map[string][]Slice{"Split": Split(n, unit, parts), "SplitLines": SplitLines(n, unit, parts)} {
+		for name, cut := range map[string][]Slice{"Part": allParts(n, unit, parts), "SplitLines": SplitLines(n, unit, parts)} {
 			end, least, most := 0, n+1, 0
 			for _, s := range cut {
 				if s.Off != end || s.Len < 0 || s.Len%unit != 0 {
@@ -201,7 +210,7 @@ func TestInterleave(t *testing.T) {
 func TestHuge(t *testing.T) {
 	for _, n := range []int{4<<30 + 8, 5<<30 - 24, 1<<40 + 72, 1<<62 - 64} {
 		for _, parts := range []int{1, 2, 3, 7, 1 << 16} {
-			for name, split := range map[string]func(n, unit, parts int) []Slice{"Split": Split, "SplitLines": SplitLines} {
+			for name, split := range map[string]func(n, unit, parts int) []Slice{"Part": allParts, "SplitLines": SplitLines} {
 				off := 0
 				for i, s := range split(n, 8, parts) {
 					if s.Off != off || s.Len%8 != 0 || s.Len < n/parts-128*parts || s.Len > n/parts+128*parts {

@@ -9,17 +9,9 @@ func (s Slice) Of(b []byte) []byte { return b[s.Off : s.Off+s.Len : s.Off+s.Len]
 // End returns the offset after the last byte.
 func (s Slice) End() int { return s.Off + s.Len }
 
-// Split cuts n bytes of elements of unit bytes into parts as even as whole elements
-// allow: the first ones are longer by one element. n is a multiple of unit.
-func Split(n, unit, parts int) []Slice {
-	out := make([]Slice, parts)
-	for i := range out {
-		out[i] = Part(n, unit, parts, i)
-	}
-	return out
-}
-
-// Part returns Split(n, unit, parts)[i].
+// Part returns the i-th of so many parts of n bytes of elements of unit bytes. They are as
+// even as whole elements allow: the first ones are longer by one element. n is a multiple
+// of unit.
 func Part(n, unit, parts, i int) Slice {
 	elements := n / unit
 	base, longer := elements/parts, elements%parts
@@ -34,8 +26,9 @@ func Part(n, unit, parts, i int) Slice {
 // line is the bytes of a cache line.
 const line = 64
 
-// SplitLines is Split in whole cache lines where there are enough of them. Then no two
-// parts of a buffer that begins at a line share one. The last part takes the rest.
+// SplitLines returns all parts of n bytes, as Part has them, but in whole cache lines
+// where there are enough of them. Then no two parts of a buffer that begins at a line
+// share one. The last part takes the rest.
 func SplitLines(n, unit, parts int) []Slice {
 	out := make([]Slice, parts)
 	for i := range out {

@@ -28,16 +28,16 @@ type group struct {
 	name    string // as errors call it
 }
 
-// text returns the content of a file of the kernel, without the final newline.
-func (m Machine) text(file string) (string, bool) {
-	b, err := os.ReadFile(path.Join("/", m.Root, file))
-	return strings.TrimSpace(string(b)), err == nil
+// text returns the content of a file of the kernel, without the final newline; "" if it
+// cannot be read.
+func (m Machine) text(file string) string {
+	b, _ := os.ReadFile(path.Join("/", m.Root, file))
+	return strings.TrimSpace(string(b))
 }
 
 // number returns the number in a file of the group; false without one, as for "max".
 func (m Machine) number(g group, file string) (int64, bool) {
-	s, _ := m.text(path.Join(g.dir, file))
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := strconv.ParseInt(m.text(path.Join(g.dir, file)), 10, 64)
 	return n, err == nil
 }
 
@@ -69,7 +69,7 @@ func (m Machine) groups(c controller) []group {
 // own finds the group of this process. A controller that a tree of version 1 has is not
 // in the tree of version 2.
 func (m Machine) own(c controller) (g group, ok bool) {
-	text, _ := m.text("proc/self/cgroup")
+	text := m.text("proc/self/cgroup")
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		names, name, found := strings.Cut(rest, ":")
@@ -89,7 +89,7 @@ func (m Machine) own(c controller) (g group, ok bool) {
 //
 //	31 23 0:26 /mounted /folder rw,relatime shared:9 - type source options
 func (m Machine) mount(c controller, version int) (mounted, folder string, ok bool) {
-	text, _ := m.text("proc/self/mountinfo")
+	text := m.text("proc/self/mountinfo")
 	for line := range strings.Lines(text) {
 		left, right, _ := strings.Cut(line, " - ")
 		at, kind := strings.Fields(left), strings.Fields(right)

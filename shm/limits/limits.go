@@ -37,7 +37,7 @@ func (m Machine) Memory() Memory {
 			least = Memory{max(free, 0), by}
 		}
 	}
-	text, _ := m.text("proc/meminfo")
+	text := m.text("proc/meminfo")
 	if free, ok := field(text, "MemAvailable:"); ok {
 		total, _ := field(text, "MemTotal:")
 		bound(total<<10, (total-free)<<10, "the machine")
@@ -49,7 +49,7 @@ func (m Machine) Memory() Memory {
 	}
 	var as unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &as) == nil && as.Cur < math.MaxInt64 {
-		text, _ := m.text("proc/self/statm")
+		text := m.text("proc/self/statm")
 		pages, _, _ := strings.Cut(text, " ")
 		n, _ := strconv.ParseInt(pages, 10, 64)
 		bound(int64(as.Cur), n*int64(os.Getpagesize()), "the limit of address space (ulimit -v)")
@@ -68,7 +68,7 @@ func (m Machine) memoryOf(g group) (limit, used int64, ok bool) {
 		return 0, 0, false
 	}
 	used, _ = m.number(g, files[1])
-	stat, _ := m.text(g.dir + "/memory.stat")
+	stat := m.text(g.dir + "/memory.stat")
 	idle, _ := field(stat, files[2])
 	return limit, max(used-idle, 0), true
 }
@@ -117,7 +117,7 @@ func (m Machine) timeOf(g group) (quota, period int64, ok bool) {
 		period, _ = m.number(g, "cpu.cfs_period_us")
 		return quota, period, ok && quota > 0 && period > 0
 	}
-	text, _ := m.text(g.dir + "/cpu.max")
+	text := m.text(g.dir + "/cpu.max")
 	first, second, _ := strings.Cut(text, " ")
 	quota, err := strconv.ParseInt(first, 10, 64)
 	period, _ = strconv.ParseInt(second, 10, 64)

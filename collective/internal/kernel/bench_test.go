@@ -12,10 +12,7 @@ import (
 func TestAllocations(t *testing.T) {
 	a, b, w := make([]byte, 4000), make([]byte, 4000), make([]byte, 8000)
 	for l := Go; l <= Best().Level(); l++ {
-		s, err := Select(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := kernels(l)
 		if n := testing.AllocsPerRun(20, func() {
 			s.Reduce(element.Sum, element.F32, 0.5, [][]byte{a, b}, [][]byte{a, b})
 			s.ReduceWiden(element.Max, element.F16, 1, [][]byte{w}, [][]byte{a, b})
@@ -29,10 +26,7 @@ func TestAllocations(t *testing.T) {
 // BenchmarkReduce counts the bytes read and written.
 func BenchmarkReduce(b *testing.B) {
 	for l := Go; l <= Best().Level(); l++ {
-		s, err := Select(l)
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := kernels(l)
 		for _, dt := range []element.DType{element.F32, element.F16, element.BF16} {
 			for _, shape := range [][2]int{{2, 1}, {2, 2}, {4, 1}, {4, 4}} {
 				for _, size := range []int{16, 1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20} {

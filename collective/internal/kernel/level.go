@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"fmt"
-
-	"github.com/ringside-go/ringside/collective/isa"
-)
+import "github.com/ringside-go/ringside/collective/isa"
 
 // The levels that there are kernels for, as package isa has them.
 const (
@@ -21,14 +17,6 @@ type Set struct {
 
 // Best returns the kernels of the highest level that this machine can run.
 func Best() Set { return Set{isa.Best(), isa.BrainFloat()} }
-
-// Select returns the kernels of a level, or an error that wraps [ErrLevel].
-func Select(l isa.Level) (Set, error) {
-	if l > isa.Best() {
-		return Set{}, fmt.Errorf("%w: %v, the best here is %v", ErrLevel, l, isa.Best())
-	}
-	return Set{l, l == AVX512 && isa.BrainFloat()}, nil
-}
 
 // Level returns the instruction set of s.
 func (s Set) Level() isa.Level { return s.level }

@@ -165,7 +165,7 @@ func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 // reference folds in the canonical order with the portable kernels, partial results in
 // the wide type.
 func reference(op element.Reduction, dt element.DType, scale float64, fold protocol.Fold, srcs [][]byte) []byte {
-	set, _ := kernel.Select(kernel.Go)
+	var set kernel.Set
 	if fold == nil {
 		fold = protocol.Fold{len(srcs)}
 	}
