@@ -9,9 +9,9 @@ func (s Slice) Of(b []byte) []byte { return b[s.Off : s.Off+s.Len : s.Off+s.Len]
 // End returns the offset after the last byte.
 func (s Slice) End() int { return s.Off + s.Len }
 
-// Part returns the i-th of so many parts of n bytes of elements of unit bytes. They are as
-// even as whole elements allow: the first ones are longer by one element. n is a multiple
-// of unit.
+// Part returns the i-th of so many parts of n bytes of elements of unit bytes. They are
+// as even as whole elements allow: the first ones are longer by one element. n is a
+// multiple of unit.
 func Part(n, unit, parts, i int) Slice {
 	elements := n / unit
 	base, longer := elements/parts, elements%parts

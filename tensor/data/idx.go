@@ -75,7 +75,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 		}
 		idx.Dims[i] = int(d)
 	}
-	var data bytes.Buffer // grows with the bytes that were read, not with the header's word
+	var data bytes.Buffer // grows with the bytes that were read
 	if n, err := io.CopyN(&data, r, int64(total)); err != nil {
 		return nil, readErr(name, fmt.Sprintf("%d of %d elements of %v", n, total, idx.Dims), err)
 	}
