@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 
 import pytest
@@ -36,9 +37,11 @@ def _rank(body, rank, size, folder, results):
 def run(body, size, folder, survivors=None):
     """Runs body on every rank, each a new process, and returns what it returns by rank. Of
     survivors of the ranks a result is expected, if that is given, else of all."""
-    spawn = multiprocessing.get_context("spawn")
-    results = spawn.Queue()
-    ranks = [spawn.Process(target=_rank, args=(body, r, size, str(folder), results)) for r in range(size)]
+    # Forked from a process that has torch, whose import takes seconds, and no library.
+    fork = multiprocessing.get_context("forkserver")
+    fork.set_forkserver_preload(["torch.distributed", "torch.utils.data"])
+    results = fork.Queue()
+    ranks = [fork.Process(target=_rank, args=(body, r, size, str(folder), results)) for r in range(size)]
     for p in ranks:
         p.start()
     try:
@@ -121,9 +124,21 @@ def _interrupted(dist, rank, size, gloo):
     if rank == 1:
         dist.barrier(group=gloo)
         return True
-    import threading
+    from ringside import _native as native
+    library, waits = native.library(), threading.Event()
+    call = library.ringside_call
+
+    def announced(*arguments):
+        waits.set()
+        return call(*arguments)
+
+    def interrupt():
+        waits.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    library.ringside_call = announced
     try:
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=interrupt).start()
         dist.all_reduce(torch.ones(1))  # rank 1 never comes
     except KeyboardInterrupt:
         return True
