@@ -8,9 +8,14 @@ waited for at once runs on its caller's thread; the others run beside it, so tha
 async_op=True and DDP's buckets overlap with what the caller does meanwhile."""
 
 import collections
+import ctypes
+import datetime
+import functools
 import queue
 import secrets
 import threading
+import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -39,6 +44,9 @@ _OF_BOOL = {native.SUM: native.MAX, native.OR: native.MAX, native.PROD: native.M
 # when another call is made: so calls run in the order in which they were made.
 _slot = None
 _slot_lock = threading.Lock()
+
+
+_groups = weakref.WeakSet()  # those of the process
 
 
 def _push(work):
@@ -167,7 +175,10 @@ def _dense(t):
     """Returns t, or a copy of it, with its elements in order in memory."""
     if t.is_sparse or t.device.type != "cpu":
         raise RingsideError(f"ringside: a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
-    return t.detach().contiguous()
+    t = t.detach()
+    if t.is_conj() or t.is_neg():
+        t = t.resolve_conj().resolve_neg()
+    return t.contiguous()
 
 
 def _bytes(t):
@@ -180,6 +191,7 @@ class ProcessGroupRingside(ProcessGroup):
     def __init__(self, store, rank, size, timeout):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
+        self._store, self._timeout, self._barriers = store, timeout, 0
         self._order = threading.Lock()  # held while a call begins
         self._live, self._recent = set(), collections.deque(maxlen=64)  # torch keeps only the C++ half of a work
         self._watched = None
@@ -192,6 +204,7 @@ class ProcessGroupRingside(ProcessGroup):
             store.set("ringside/secret", secrets.token_hex(32))
         self._handle = native.open_group(rank, size, int(timeout.total_seconds() * 1000), "world",
                                          store.get("ringside/secret"), exchange)
+        _groups.add(self)
 
     def getBackendName(self):
         return "ringside"
@@ -221,7 +234,7 @@ class ProcessGroupRingside(ProcessGroup):
             work._start()
         return work
 
-    def _fold(self, kind, output, dst, src, op, peer=0):
+    def _fold(self, kind, output, dst, src, op, peer=0, send=None):
         """Makes a call that reduces src into dst, tensors of one type."""
         op = _OPS.get(getattr(op, "op", op))
         dtype = src.dtype
@@ -232,21 +245,21 @@ class ProcessGroupRingside(ProcessGroup):
         if dtype.is_complex:
             if op not in (native.SUM, native.MEAN):
                 raise RingsideError(f"ringside: {dtype} is reduced by SUM and AVG alone")
-            return self._fold_dense(kind, output, torch.view_as_real(dst), torch.view_as_real(_dense(src)), op, peer)
+            return self._fold_dense(kind, output, torch.view_as_real(dst), torch.view_as_real(_dense(src)), op, peer, send)
         if dtype in _WIDER:
-            return self._fold_dense(kind, output, dst, _dense(src).to(_WIDER[dtype]), op, peer)
-        return self._fold_dense(kind, output, dst, _dense(src), op, peer)
+            return self._fold_dense(kind, output, dst, _dense(src).to(_WIDER[dtype]), op, peer, send)
+        return self._fold_dense(kind, output, dst, _dense(src), op, peer, send)
 
-    def _fold_dense(self, kind, output, dst, src, op, peer):
+    def _fold_dense(self, kind, output, dst, src, op, peer, send):
         number = _FOLDED.get(src.dtype)
         if number is None or op is None:
             raise RingsideError(f"ringside: {src.dtype} has no such reduction")
         if dst.dtype == src.dtype and dst.is_contiguous():
-            return self._make(kind, output, dst.detach(), src, op, number, peer)
+            return self._make(kind, output, dst.detach(), src, op, number, peer, send)
         to = torch.empty(dst.shape, dtype=src.dtype)
         used = kind != native.REDUCE or peer == self._rank
         finish = (lambda: dst.detach().copy_(to)) if used else None
-        return self._make(kind, output, to, src, op, number, peer, finish=finish)
+        return self._make(kind, output, to, src, op, number, peer, send, finish=finish)
 
     def allreduce(self, tensors, opts=None):
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
@@ -273,28 +286,135 @@ class ProcessGroupRingside(ProcessGroup):
         finish = None if d.data_ptr() == t.data_ptr() else lambda: t.detach().copy_(d)
         return self._make(native.BROADCAST, tensors, d, peer=opts.rootRank, finish=finish)
 
+    def reduce(self, tensors, opts):
+        t = tensors[0]
+        return self._fold(native.REDUCE, tensors, t, t, opts.reduceOp, opts.rootRank)
+
+    def _move(self, kind, outputs, inputs, result, peer=0, send=None, recv=None):
+        """Makes a call that moves bytes: it puts inputs, one after the other, into outputs.
+        None stands for no buffer. send and recv have bytes by rank."""
+        src = None if inputs is None else _flat(inputs)
+        if outputs is None:
+            return self._make(kind, result, None, src, peer=peer, send=send, recv=recv)
+        if len(outputs) == 1 and outputs[0].is_contiguous():
+            return self._make(kind, result, outputs[0].detach(), src, peer=peer, send=send, recv=recv)
+        dst = torch.empty(sum(map(_bytes, outputs)), dtype=torch.uint8)
+        return self._make(kind, result, dst, src, peer=peer, send=send, recv=recv, finish=lambda: _part(dst, outputs))
+
     def allgather(self, outputs, inputs, opts=None):
-        src = _dense(inputs[0])
-        flat = torch.empty((self._size * src.numel(),), dtype=src.dtype)
-        return self._make(native.ALL_GATHER, outputs, flat, src, finish=lambda: _part(flat, outputs[0]))
+        return self._move(native.ALL_GATHER, outputs[0], inputs, outputs)
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        return self._move(native.ALL_GATHER, [t for of_rank in outputs for t in of_rank], inputs, outputs)
+
+    def _allgather_base(self, output, input, opts=None):
+        return self._move(native.ALL_GATHER, [output], [input], [output])
+
+    def gather(self, outputs, inputs, opts):
+        here = outputs[0] if opts.rootRank == self._rank else None
+        return self._move(native.GATHER, here, inputs, outputs, opts.rootRank)
+
+    def scatter(self, outputs, inputs, opts):
+        here = inputs[0] if opts.rootRank == self._rank else None
+        return self._move(native.SCATTER, outputs, here, outputs, opts.rootRank)
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        flat = torch.cat([t.detach().reshape(-1) for t in inputs[0]])
+        parts = [t.numel() for t in inputs[0]]
+        return self._reduce_parts(outputs[0], flat, outputs, opts, parts)
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        return self._reduce_parts(output, input, [output], opts)
+
+    def _reduce_parts(self, output, input, result, opts, parts=None):
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        if parts is not None and input.is_complex():
+            parts = [2 * n for n in parts]  # elements of their real view
+        return self._fold(native.REDUCE_SCATTER, result, output, input, op, send=_counts(parts))
+
+    def alltoall(self, outputs, inputs, opts=None):
+        return self._move(native.ALL_TO_ALL, outputs, inputs, outputs,
+                          send=_counts(map(_bytes, inputs)), recv=_counts(map(_bytes, outputs)))
+
+    def alltoall_base(self, output, input, output_rows, input_rows, opts=None):
+        def sizes(t, rows):  # of the parts of t, which has so many rows for each rank
+            return _counts([n * _bytes(t) // t.shape[0] if t.numel() else 0 for n in rows]) if rows else None
+
+        send, recv = sizes(input, input_rows), sizes(output, output_rows)
+        if send is not None or recv is not None:
+            equal = lambda t: _counts([_bytes(t) // self._size] * self._size)
+            send, recv = send or equal(input), recv or equal(output)
+        return self._move(native.ALL_TO_ALL, [output], [input], [output], send=send, recv=recv)
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A barrier through torch's store, in which rank 0 names ranks that don't come in
+        time, the first one or all, and the others then fail too."""
+        _push(None)
+        self._barriers += 1
+        key = f"ringside/barrier/{self._barriers}"
+        if timeout is None or timeout.total_seconds() <= 0:
+            timeout = self._timeout
+        if self._rank > 0:
+            self._store.set(f"{key}/{self._rank}", "")
+            if not self._came(f"{key}/all", timeout):
+                raise RingsideError(f"ringside: rank 0 was not in the monitored barrier, or said nothing, for {timeout}")
+            late = self._store.get(f"{key}/all").decode()
+        else:
+            deadline, late = time.monotonic() + timeout.total_seconds(), []
+            for other in range(1, self._size):
+                left = max(deadline - time.monotonic(), 0.001)
+                if not self._came(f"{key}/{other}", datetime.timedelta(seconds=left)):
+                    late.append(other)
+                    if not wait_all_ranks:
+                        break
+            late = ", ".join(map(str, late))
+            self._store.set(f"{key}/all", late)
+        if late:
+            raise RingsideError(f"ringside: rank {late} was not in the monitored barrier within {timeout}")
+
+    def _came(self, key, timeout):
+        """Waits for a key of the store and reports whether it came in time."""
+        try:
+            self._store.wait([key], timeout)
+        except RuntimeError:
+            return False
+        return True
 
     def barrier(self, opts=None):
         return self._make(native.BARRIER, [])
 
     def close(self):
-        """Closes the group on this rank, which torch's destroy_process_group does not do."""
+        """Closes the group on this rank; destroy_process_group does it. Calls under way
+        end before it returns."""
         _push(None)
         handle, self._handle = self._handle, 0
         if handle:
             native.check(native.library().ringside_close(handle))
 
 
+def _flat(tensors):
+    """Returns a dense tensor of the bytes of tensors, one after the other."""
+    if len(tensors) == 1:
+        return _dense(tensors[0])
+    return torch.cat([_dense(t).reshape(-1).view(torch.uint8) for t in tensors])
+
+
 def _part(flat, tensors):
-    """Copies flat into tensors, one after the other."""
-    at = 0
+    """Copies the bytes of flat into tensors, one after the other."""
+    at, flat = 0, flat.view(torch.uint8)
     for t in tensors:
-        t.detach().copy_(flat[at:at + t.numel()].view(t.shape))
-        at += t.numel()
+        n = _bytes(t)
+        part = flat[at:at + n]
+        if at % t.element_size():
+            part = part.clone()  # where elements of t are aligned
+        t.detach().copy_(part.view(t.dtype).view(t.shape))
+        at += n
+
+
+def _counts(numbers):
+    """Returns numbers by rank for the library; None for None."""
+    numbers = None if numbers is None else list(numbers)
+    return None if numbers is None else (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def _settle_all(works):
@@ -304,6 +424,35 @@ def _settle_all(works):
 
 def _create(store, rank, size, timeout):
     return ProcessGroupRingside(store, rank, size, timeout)
+
+
+def _replace(name):
+    """Makes the function that it decorates, whose first argument is torch's, take the place
+    of one of torch.distributed that knows torch's own back ends alone."""
+    def decorate(f):
+        torchs = getattr(dist.distributed_c10d, name)
+        new = functools.wraps(torchs)(functools.partial(f, torchs))
+        setattr(dist.distributed_c10d, name, new)
+        setattr(dist, name, new)
+    return decorate
+
+
+@_replace("destroy_process_group")
+def _destroy(torchs, group=None):
+    everything = group is None or group is dist.GroupMember.WORLD
+    torchs(group)
+    for g in list(_groups) if everything else [group]:
+        if isinstance(g, ProcessGroupRingside):
+            g.close()
+
+
+@_replace("monitored_barrier")
+def _monitored_barrier(torchs, group=dist.GroupMember.WORLD, timeout=None, wait_all_ranks=False):
+    g = dist.GroupMember.WORLD if group is None else group
+    if isinstance(g, ProcessGroupRingside):
+        g.monitored_barrier(timeout, wait_all_ranks)
+    else:
+        torchs(group, timeout, wait_all_ranks)
 
 
 if not hasattr(dist.Backend, "RINGSIDE"):

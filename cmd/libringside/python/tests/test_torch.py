@@ -86,15 +86,181 @@ def _same_as_gloo(dist, rank, size, gloo):
     if t.view(torch.uint8).tolist() != [1, 1] or z[0] != total * (1 + 2j):
         bad.append(("bool or complex", t, z))
     dist.barrier()
-    dist.distributed_c10d._get_default_group().close()
-    with pytest.raises(RuntimeError, match="no such handle"):
-        dist.all_reduce(torch.ones(1))
     return bad
 
 
 def test_same_as_gloo(tmp_path):
     """Two ranks have gloo's bits; calls may be started, and come back in order."""
     assert run(_same_as_gloo, 2, tmp_path) == {0: [], 1: []}
+
+
+TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32,
+         torch.int64, torch.uint8, torch.bool, torch.complex64)
+GLOOS = (torch.float32, torch.float64, torch.int8, torch.int32, torch.int64, torch.uint8)  # it reduces no others
+
+
+def _values(dtype, n, seed):
+    """Returns n small whole numbers, whose sums are exact in any order."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2 if dtype == torch.bool else 9, (n,), generator=generator).to(dtype)
+
+
+def _others(dist, rank, size, gloo):
+    bad = []
+
+    def same(name, dtype, n, got, want):
+        if len(got) != len(want) or not all(map(torch.equal, got, want)):
+            bad.append((name, str(dtype), n))
+
+    for dtype in TYPES:
+        for n in (1, 3, 30000):
+            of = [_values(dtype, n, other) for other in range(size)]
+            x, empty = of[rank], lambda k=size: [torch.zeros_like(of[0]) for _ in range(k)]
+            whole = [_values(dtype, n, 100 * rank + to) for to in range(size)]  # a part for each rank
+            parts = [_values(dtype, n, 100 * other + rank) for other in range(size)]  # one from each
+            for root in range(size):
+                if dtype in GLOOS:
+                    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.PRODUCT):
+                        a, b = x.clone(), x.clone()
+                        dist.reduce(a, root, op=op)
+                        dist.reduce(b, root, op=op, group=gloo)
+                        same(f"reduce by {op} to {root}", dtype, n, [a], [b if rank == root else x])
+                a = empty() if rank == root else None
+                dist.gather(x, a, dst=root)
+                same(f"gather to {root}", dtype, n, a or [], of if rank == root else [])
+                a = empty(1)
+                dist.scatter(a[0], whole if rank == root else None, src=root)
+                same(f"scatter from {root}", dtype, n, a, [_values(dtype, n, 100 * root + rank)])
+            flat = torch.zeros(size * n, dtype=dtype)
+            dist.all_gather_into_tensor(flat, x)
+            same("all_gather_into_tensor", dtype, n, [flat], [torch.cat(of)])
+            lists = [[torch.zeros_like(x), torch.zeros(2, dtype=dtype)] for _ in range(size)]
+            dist.all_gather_coalesced(lists, [x, _values(dtype, 2, rank)])
+            same("all_gather_coalesced", dtype, n, [t for pair in lists for t in pair],
+                 [t for other in range(size) for t in (of[other], _values(dtype, 2, other))])
+            a = empty()
+            dist.all_to_all(a, whole)
+            same("all_to_all", dtype, n, a, parts)
+            if dtype not in (torch.bool, torch.int16):
+                total = torch.stack(parts).sum(0).to(dtype)
+                if dtype in GLOOS:
+                    b = torch.cat(whole)
+                    dist.all_reduce(b, group=gloo)
+                    same("gloo's sum", dtype, n, [b[rank * n:(rank + 1) * n]], [total])
+                a = empty(1)
+                dist.reduce_scatter(a[0], whole)
+                same("reduce_scatter", dtype, n, a, [total])
+                a = empty(1)
+                dist.reduce_scatter_tensor(a[0], torch.cat(whole))
+                same("reduce_scatter_tensor", dtype, n, a, [total])
+            rows = [rank + to for to in range(size)]  # to each rank, so that as many come from it
+            for splits in (rows, None):
+                k = sum(rows) if splits else size
+                source = _values(dtype, k * 5, rank).reshape(k, 5)
+                a, b = torch.zeros_like(source), torch.zeros_like(source)
+                dist.all_to_all_single(a, source, splits, splits)
+                if dtype in GLOOS:
+                    dist.all_to_all_single(b, source, splits, splits, group=gloo)
+                    same(f"all_to_all_single of {splits}", dtype, n, [a], [b])
+    return bad
+
+
+@pytest.mark.parametrize("size", (2, 3))
+def test_others(tmp_path, size):
+    """The calls that move, and those that reduce to some, have gloo's results, or those that
+    their definition says where gloo lacks the call."""
+    assert run(_others, size, tmp_path) == {rank: [] for rank in range(size)}
+
+
+def _uneven(dist, rank, size, gloo):
+    """Lists of parts of several lengths, a strided tensor, and an object."""
+    lengths = [1 + to for to in range(size)]
+    out = torch.zeros(lengths[rank])
+    dist.reduce_scatter(out, [torch.full((n,), float(n)) for n in lengths])
+    came = [torch.zeros(1 + rank) for _ in range(size)]
+    dist.all_to_all(came, [torch.full((n,), float(rank)) for n in lengths])
+    strided = torch.zeros(4, 6).t()
+    dist.broadcast(strided if rank else strided.add_(3), 0)
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    return (out.tolist() == [float(size * lengths[rank])] * lengths[rank] and
+            [t.tolist() for t in came] == [[float(other)] * (1 + rank) for other in range(size)] and
+            strided.unique().tolist() == [3] and objects == [{"rank": other} for other in range(size)])
+
+
+def test_uneven(tmp_path):
+    """Parts may have several lengths, tensors any strides, and objects go as they do."""
+    assert run(_uneven, 3, tmp_path) == {0: True, 1: True, 2: True}
+
+
+def _subgroup(dist, rank, size, gloo):
+    some = dist.new_group([0, 2])
+    x, y = torch.tensor([1 + rank]), torch.tensor([rank])
+    if rank != 1:
+        dist.all_reduce(x, group=some)
+        dist.broadcast(y, 2, group=some)
+    out = [x.item(), y.item()]
+    dist.monitored_barrier()
+    dist.monitored_barrier(gloo)
+    if rank != 1:
+        dist.destroy_process_group(some)
+        with pytest.raises(RuntimeError, match="no such handle"):
+            some.allreduce([x]).wait()
+    dist.all_reduce(y)  # the others work on
+    world = dist.group.WORLD
+    dist.barrier(group=gloo)
+    dist.destroy_process_group()
+    with pytest.raises(RuntimeError, match="no such handle"):
+        world.barrier().wait()
+    return out + [y.item()]
+
+
+def test_subgroup(tmp_path):
+    """A group of some ranks, and destroy_process_group, which closes one group or all."""
+    assert run(_subgroup, 3, tmp_path) == {0: [4, 2, 5], 1: [2, 1, 5], 2: [4, 2, 5]}
+
+
+def _absent(dist, rank, size, gloo):
+    import datetime
+    text = ""
+    if rank != 1:
+        # Rank 2 waits longer, so that it hears what rank 0 found.
+        limit = datetime.timedelta(seconds=PATIENCE if rank else 1)
+        with pytest.raises(RuntimeError) as e:
+            dist.monitored_barrier(timeout=limit, wait_all_ranks=True)
+        text = str(e.value)
+    dist.barrier(group=gloo)
+    return text
+
+
+def test_absent(tmp_path):
+    """A monitored barrier names a rank that does not come."""
+    out = run(_absent, 3, tmp_path)
+    assert "rank 1 was not in" in out[0] and "rank 1 was not in" in out[2], out
+
+
+class _Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        return torch.tensor(float(i * i))
+
+
+def _loader(dist, rank, size, gloo):
+    total = torch.zeros(1)
+    dist.all_reduce(total)
+    loader = torch.utils.data.DataLoader(_Squares(), batch_size=8, num_workers=2, multiprocessing_context="fork")
+    for batch in loader:
+        part = batch.sum().reshape(1)
+        dist.all_reduce(part)  # while the workers live
+        total += part
+    return total.item() == size * sum(i * i for i in range(64))
+
+
+def test_loader(tmp_path):
+    """A DataLoader forks workers while a group is open."""
+    assert run(_loader, 2, tmp_path) == {0: True, 1: True}
 
 
 def _ddp(dist, rank, size, gloo):
