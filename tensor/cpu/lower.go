@@ -186,6 +186,9 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && lw.foldF32(s, foldingOf(s.In[0], s.Ints[1:])) != nil {
 			return s.In[0].Shape.Elems() / 2
 		}
+		if n > 1 {
+			return 2 * s.In[0].Shape.Elems()
+		}
 	}
 	return 0
 }

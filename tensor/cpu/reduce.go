@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -60,6 +59,9 @@ func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
 	}
 	switch s.Op {
 	case tensor.OpArgmax, tensor.OpArgmin:
+		if x.DType == tensor.F32 && g.count > 0 && g.folded.innerStride(0) == 1 && len(g.folded.dims) == 1 {
+			return lw.placeInRows(s, g)
+		}
 		return numericBy[x.DType].place(s, g)
 	case tensor.OpAmax, tensor.OpAmin:
 		return numericBy[x.DType].extreme(s, g)
@@ -101,7 +103,6 @@ var numericBy = map[tensor.DType]numeric{
 // down contiguous columns.
 func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	x, k := s.In[0], lw.table
-	sum := s.Op == tensor.OpSum || s.Op == tensor.OpMean
 	scale := float32(1)
 	if s.Op == tensor.OpMean {
 		scale = float32(1 / float64(g.count))
@@ -131,32 +132,69 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 			return nil
 		}
 	}
-	if !sum || g.kept.innerStride(0) != 1 || len(g.kept.dims) != 1 {
+	if !g.inColumns() {
 		return nil
 	}
-	width := g.kept.inner()
-	return func(r *run) error {
-		lo, hi := r.share(width, 16)
-		if lo == hi {
-			return nil
-		}
-		in := slice[float32](r.bufs[x.Buf])
-		for ; lo < hi; lo += breath {
-			out := slice[float32](r.bufs[s.Out.Buf])[lo:min(hi, lo+breath)]
-			c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, len(out)*(1+bits.Len(uint(g.count/block))))}
-			g.folded.each(r, x.Off+lo, func(off, n, stride int) {
-				for j := range n {
-					if r.stopped() {
-						return
-					}
-					c.row(in[off+j*stride:][:len(out)])
+	more := k.Max
+	switch s.Op {
+	case tensor.OpAmax:
+	case tensor.OpAmin:
+		more = k.Min
+	case tensor.OpSum, tensor.OpMean:
+		return func(r *run) error {
+			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
+			g.tiles(r, func(i, at, n int) {
+				c := newColumns(r, k, out[i:i+n], g.count)
+				g.eachRow(r, x.Off+at, func(off int) { c.row(in[off : off+n]) })
+				c.finish()
+				if scale != 1 {
+					k.MulS(c.out, c.out, scale)
 				}
 			})
-			c.finish()
-			if scale != 1 {
-				k.MulS(out, out, scale)
-			}
+			return nil
 		}
+	default:
+		return nil
+	}
+	return func(r *run) error {
+		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
+		g.tiles(r, func(i, at, n int) {
+			acc, first := out[i:i+n], true
+			g.eachRow(r, x.Off+at, func(off int) {
+				if first {
+					first = false
+					copy(acc, in[off:off+n])
+				} else {
+					more(acc, acc, in[off:off+n])
+				}
+			})
+		})
+		return nil
+	}
+}
+
+// placeInRows lowers argmax and argmin of contiguous rows: the kernel finds the extreme of
+// a piece, which is looked for only in a piece with a new one.
+func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
+	x, extreme, sign := s.In[0], lw.table.RowMax, float32(1)
+	if s.Op == tensor.OpArgmin {
+		extreme, sign = lw.table.RowMin, -1
+	}
+	return func(r *run) error {
+		in, out := slice[float32](r.bufs[x.Buf]), slice[int64](r.bufs[s.Out.Buf])
+		g.kept.rows(r, func(i, off, _, _, _ int) {
+			row, at := in[x.Off+off:][:g.count], 0
+			for lo := 0; lo < len(row) && row[at] == row[at] && !r.stopped(); lo += tile {
+				piece := row[lo:min(lo+tile, len(row))]
+				if v := extreme(piece); lo == 0 || v != v || v*sign > row[at]*sign {
+					at = lo
+					for piece[at-lo] != v && piece[at-lo] == piece[at-lo] {
+						at++
+					}
+				}
+			}
+			out[i] = int64(at)
+		})
 		return nil
 	}
 }
@@ -175,88 +213,47 @@ func rowFold(k *kernel.Table[float32], op tensor.Op) (row func([]float32) float3
 	return nil, nil
 }
 
-// block is the number of rows that are added up one after another before pairwise
-// summation begins.
-const block = 16
-
-// columns adds up rows. The sums of two blocks become one, two of those one again, and so
-// on, so that the error grows with the logarithm of the number of rows. room has a row
-// for the current block and one for each level of pairs.
-type columns struct {
-	add       func(dst, a, b []float32)
-	out, room []float32
-	rows      int
-}
-
-// level returns the sum of 2^i blocks; level -1 is that of the current block.
-func (c *columns) level(i int) []float32 { return c.room[(i+1)*len(c.out):][:len(c.out)] }
-
-func (c *columns) row(x []float32) {
-	part := c.level(-1)
-	if c.rows%block == 0 {
-		copy(part, x)
-	} else {
-		c.add(part, part, x)
-	}
-	if c.rows++; c.rows%block != 0 {
-		return
-	}
-	n := c.rows/block - 1 // blocks before this one: its bits tell which levels are in use
-	i := 0
-	for ; n&(1<<i) != 0; i++ {
-		c.add(part, c.level(i), part)
-	}
-	copy(c.level(i), part)
-}
-
-// finish adds up the levels, smallest sums first.
-func (c *columns) finish() {
-	clear(c.out)
-	if c.rows%block != 0 {
-		copy(c.out, c.level(-1))
-	}
-	for i, n := 0, c.rows/block; n>>i != 0; i++ {
-		if n&(1<<i) != 0 {
-			c.add(c.out, c.out, c.level(i))
-		}
-	}
-}
-
 // folds goes through the elements of every result in row-major order: add adds an element
 // to the state, end stores the result. The state is a value, so that none is allocated.
-func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, end func(r *run, i int, a A)) func(r *run) error {
+// Where results lie in columns, addRow adds a row to their states, the same way.
+func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, addRow func(a []A, x []T), end func(r *run, i int, a A)) func(r *run) error {
 	x := s.In[0]
+	if g.inColumns() {
+		return func(r *run) error {
+			in := slice[T](r.bufs[x.Buf])
+			g.tiles(r, func(i, at, n int) {
+				states := scratchRow[A](r, 0, n)
+				for j := range states {
+					states[j] = start
+				}
+				g.eachRow(r, x.Off+at, func(off int) { addRow(states, in[off:off+n]) })
+				for j, a := range states {
+					end(r, i+j, a)
+				}
+			})
+			return nil
+		}
+	}
 	inner, step := g.folded.inner(), g.folded.innerStride(0)
 	return func(r *run) error {
 		in := slice[T](r.bufs[x.Buf])
-		i := 0
-		kept := odometer{n: &g.kept}
-		for {
-			for j := range g.kept.inner() {
-				off := x.Off + kept.off[0] + j*g.kept.innerStride(0)
-				a := start
-				for folded := (odometer{n: &g.folded}); g.count > 0; {
-					at := off + folded.off[0]
-					for left := inner; left > 0 && !r.stopped(); left -= breath {
-						for range min(left, breath) {
-							a = add(a, in[at])
-							at += step
-						}
-					}
-					if r.stopped() || !folded.next() {
-						break
+		g.kept.rows(r, func(i, off, _, _, _ int) {
+			a := start
+			for folded := (odometer{n: &g.folded}); g.count > 0; {
+				at := x.Off + off + folded.off[0]
+				for left := inner; left > 0 && !r.stopped(); left -= breath {
+					for range min(left, breath) {
+						a = add(a, in[at])
+						at += step
 					}
 				}
-				if r.stopped() {
-					return nil
+				if r.stopped() || !folded.next() {
+					break
 				}
-				end(r, i, a)
-				i++
 			}
-			if !kept.next() {
-				return nil
-			}
-		}
+			end(r, i, a)
+		})
+		return nil
 	}
 }
 
@@ -265,11 +262,11 @@ func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) }
 	switch s.Op {
 	case tensor.OpProd:
-		return folds(s, g, 1, func(a float64, x T) float64 { return a * float64(x) }, end)
+		return folds(s, g, 1, func(a float64, x T) float64 { return a * float64(x) }, mulRow[T, float64], end)
 	case tensor.OpMean:
 		end = func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a / float64(g.count)) }
 	}
-	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, end)
+	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, addRow[T, float64], end)
 }
 
 // sumInt lowers sum and product as i64, mean as f32 of a sum in float64, which does not
@@ -278,13 +275,13 @@ func sumInt[T integer](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
 	switch s.Op {
 	case tensor.OpProd:
-		return folds(s, g, 1, func(a int64, x T) int64 { return a * int64(x) }, end)
+		return folds(s, g, 1, func(a int64, x T) int64 { return a * int64(x) }, mulRow[T, int64], end)
 	case tensor.OpMean:
-		return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, func(r *run, i int, a float64) {
+		return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, addRow[T, float64], func(r *run, i int, a float64) {
 			slice[float32](r.bufs[s.Out.Buf])[i] = float32(a / float64(g.count))
 		})
 	}
-	return folds(s, g, 0, func(a int64, x T) int64 { return a + int64(x) }, end)
+	return folds(s, g, 0, func(a int64, x T) int64 { return a + int64(x) }, addRow[T, int64], end)
 }
 
 // best is the most extreme element so far and its number; n counts.
@@ -309,22 +306,48 @@ func more[T number](largest bool) func(b best[T], x T) best[T] {
 	}
 }
 
+// moreRow is more for a row.
+func moreRow[T number](largest bool) func(a []best[T], x []T) {
+	return func(a []best[T], x []T) {
+		a = a[:len(x)]
+		for i, v := range x {
+			b := &a[i]
+			beyond := v < b.x
+			if largest {
+				beyond = v > b.x
+			}
+			if b.n == 0 || (beyond || v != v) && b.x == b.x {
+				b.x, b.at = v, b.n
+			}
+			b.n++
+		}
+	}
+}
+
 func (numericOf[T]) extreme(s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
+	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), moreRow[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
 }
 
 // place lowers argmax and argmin: the place of the first extreme element; a NaN counts
 // as one.
 func (numericOf[T]) place(s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
+	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), moreRow[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 
 func anyAll(s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, yes bool) { r.bufs[s.Out.Buf][i] = truth(yes) }
 	if s.Op == tensor.OpAll {
-		return folds(s, g, true, func(yes bool, x uint8) bool { return yes && x != 0 }, end)
+		return folds(s, g, true, func(yes bool, x uint8) bool { return yes && x != 0 }, func(yes []bool, x []uint8) {
+			for i, v := range x {
+				yes[i] = yes[i] && v != 0
+			}
+		}, end)
 	}
-	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, end)
+	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, func(yes []bool, x []uint8) {
+		for i, v := range x {
+			yes[i] = yes[i] || v != 0
+		}
+	}, end)
 }
 
 func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {

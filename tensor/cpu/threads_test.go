@@ -27,15 +27,27 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 		T, S := tensor.T, tensor.S
 		for name, f := range map[string]func() *tensor.Tensor{
 			"exp": x.Exp, "gelu": x.GELU, "tanh": x.Tanh, "sigmoid": x.Sigmoid,
-			"log":          func() *tensor.Tensor { return x.Abs().Log() },
-			"add rows":     func() *tensor.Tensor { return x.Add(x.Slice(tensor.At(0))) },
-			"times column": func() *tensor.Tensor { return x.Mul(x.Narrow(1, 0, 1)) },
-			"scalar":       func() *tensor.Tensor { return x.MulS(1.5).AddS(0.25) },
-			"f64":          func() *tensor.Tensor { return x.Cast(tensor.F64).Exp().Mul(dy.Cast(tensor.F64)) },
-			"transposed":   func() *tensor.Tensor { return x.T().Add(dy.T().Exp()) },
-			"softmax":      func() *tensor.Tensor { return x.Softmax(-1) },
-			"rms_norm":     func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
-			"layer_norm":   func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
+			"log":                     func() *tensor.Tensor { return x.Abs().Log() },
+			"add rows":                func() *tensor.Tensor { return x.Add(x.Slice(tensor.At(0))) },
+			"times column":            func() *tensor.Tensor { return x.Mul(x.Narrow(1, 0, 1)) },
+			"scalar":                  func() *tensor.Tensor { return x.MulS(1.5).AddS(0.25) },
+			"f64":                     func() *tensor.Tensor { return x.Cast(tensor.F64).Exp().Mul(dy.Cast(tensor.F64)) },
+			"transposed":              func() *tensor.Tensor { return x.T().Add(dy.T().Exp()) },
+			"softmax":                 func() *tensor.Tensor { return x.Softmax(-1) },
+			"sum over rows":           func() *tensor.Tensor { return x.Sum(0) },
+			"max over rows":           func() *tensor.Tensor { return x.Max(0) },
+			"sum over the middle":     func() *tensor.Tensor { return b.Sum(1) },
+			"f64 sum over the middle": func() *tensor.Tensor { return b.Cast(tensor.F64).Sum(1) },
+			"argmax over the middle":  func() *tensor.Tensor { return b.Argmax(1) },
+			"argmax of rows":          func() *tensor.Tensor { return x.Argmax(1) },
+			"i32 sum":                 func() *tensor.Tensor { return x.MulS(100).Cast(tensor.I32).Sum(1) },
+			"softmax over rows":       func() *tensor.Tensor { return x.Softmax(0) },
+			"softmax over the middle": func() *tensor.Tensor { return b.Softmax(1) },
+			"log_softmax_grad over the middle": func() *tensor.Tensor {
+				return s.Apply(tensor.OpLogSoftmaxGrad, []int64{1}, T(b.LogSoftmax(1)), T(b))
+			},
+			"rms_norm":   func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
+			"layer_norm": func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
 			"rms_norm_grad_x": func() *tensor.Tensor {
 				return s.Apply(tensor.OpRMSNormGradX, []int64{1}, T(x), T(dy), S(1e-6))
 			},
