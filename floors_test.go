@@ -414,7 +414,7 @@ func TestLightImports(t *testing.T) {
 }
 
 // TestNoLoader checks that importers of ring, shm or the cluster's client get no purego
-// with them, which makes a program dynamically linked.
+// with them, which makes a program dynamically linked, and no CUDA engine.
 func TestNoLoader(t *testing.T) {
 	const loader = "github.com/ebitengine/purego"
 	imported := map[string][]string{}
@@ -437,7 +437,7 @@ func TestNoLoader(t *testing.T) {
 		})
 	}
 	for pkg, want := range map[string]bool{
-		"ring": false, "shm": false, "tensor/cluster/client": false,
+		"ring": false, "shm": false, "tensor/cluster/client": false, "tensor/cluster": false,
 		"tensor/cuda/driver": false, "tensor/cuda/driver/dlopen": true,
 	} {
 		clear(seen)
@@ -446,6 +446,9 @@ func TestNoLoader(t *testing.T) {
 		}
 		if got := reaches(pkg); got != want {
 			t.Errorf("%s imports %s: %v, want %v", pkg, loader, got, want)
+		}
+		if !want && seen["tensor/cuda"] {
+			t.Errorf("%s imports the CUDA engine", pkg)
 		}
 	}
 }

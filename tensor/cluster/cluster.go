@@ -102,7 +102,11 @@ func (c *Cluster) start() error {
 		return err
 	}
 	for i := range c.o.Workers {
-		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads,
+		on := ""
+		if len(c.o.Devices) > 0 {
+			on = c.o.Devices[i%len(c.o.Devices)]
+		}
+		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads, Device: on,
 			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork}); err != nil {
 			return err
 		}

@@ -42,6 +42,11 @@ type Options struct {
 	// worker's command line or Worker says. Cores divided by workers uses each core once.
 	Threads int
 
+	// Devices are where workers in processes of their own compute, in turn: w0 on the
+	// first. They are values of the worker's --device, such as "cpu" and "cuda:1".
+	// Default that of the worker.
+	Devices []string
+
 	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all.
 	// 0: the worker's own default. Workers in this process are configured by Worker
 	// instead.
@@ -75,9 +80,9 @@ type Options struct {
 
 	// Args makes the arguments of a child, without the program's name. Default
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
-	// N", "--session-mib N", "--memory-mib N", "--shm PLACE" and "--max-work N" if those
-	// are set, and "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and
-	// SecretFile are.
+	// N", "--device D", "--session-mib N", "--memory-mib N", "--shm PLACE" and
+	// "--max-work N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file
+	// FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -105,6 +110,7 @@ type Child struct {
 	Name    string // of a worker
 	Addr    string // of the dispatcher
 	Threads int    // of a worker; 0: its own default
+	Device  string // of a worker; empty: its own default
 
 	SessionMiB, MemoryMiB int // of a worker; 0: its own default
 	MaxWork               int // likewise
@@ -143,6 +149,9 @@ func DefaultArgs(c Child) []string {
 	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
 	if c.Threads > 0 {
 		args = append(args, "--threads", strconv.Itoa(c.Threads))
+	}
+	if c.Device != "" {
+		args = append(args, "--device", c.Device)
 	}
 	if c.SessionMiB > 0 {
 		args = append(args, "--session-mib", strconv.Itoa(c.SessionMiB))

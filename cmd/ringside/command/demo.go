@@ -30,6 +30,7 @@ func newDemo() *cobra.Command {
 		asJSON bool
 		images string
 		text   string
+		on     string
 	)
 	c := &cobra.Command{
 		Use:   "demo",
@@ -41,6 +42,10 @@ not installed, it trains the other.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
 			if err := positive(cmd.Flags(), "steps"); err != nil {
+				return err
+			}
+			where, err := parseDevices(on)
+			if err != nil {
 				return err
 			}
 			said := cmd.ErrOrStderr()
@@ -55,15 +60,19 @@ not installed, it trains the other.`,
 			if err != nil {
 				return fmt.Errorf("finding this program: %w", err)
 			}
+			devices, err := where.forWorkers(cmd, len(models), len(models))
+			if err != nil {
+				return err
+			}
 			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
-				Workers: len(models), Threads: coresEach(len(models)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: len(models), Devices: devices, Threads: coresEach(len(models)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			for _, p := range c.Parts() {
-				fmt.Fprintf(said, "%s: process %d\n", p.Child, p.PID)
+				fmt.Fprintf(said, "%s: process %d%s\n", p.Child, p.PID, onGPU(p.Device))
 			}
 			clients := make([]*demoClient, len(models))
 			var wg sync.WaitGroup
@@ -99,6 +108,7 @@ not installed, it trains the other.`,
 	}
 	c.Flags().IntVar(&steps, "steps", 0, "optimizer steps of each (default: the models')")
 	c.Flags().BoolVar(&asJSON, "json", false, "end with one JSON object a line, of each model")
+	deviceFlag(c.Flags(), &on, "the workers compute")
 	c.Flags().StringVar(&images, "images", "", "folder of images in IDX files (default: Fashion-MNIST)")
 	c.Flags().StringVar(&text, "text", "", "file or folder of text (default: what comes with Go)")
 	return c

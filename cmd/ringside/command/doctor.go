@@ -62,7 +62,9 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			all := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret, openDriver: openDriver})
+			h := thisHost()
+			h.addr, h.secret = addr, secret
+			all := examine(ctx, h)
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(all); err != nil {
 					return err
@@ -103,6 +105,11 @@ type host struct {
 	secret     []byte // of a dispatcher that listens for other hosts
 
 	openDriver func() (driver.API, error) // of CUDA
+}
+
+// thisHost is the machine that this process runs on.
+func thisHost() *host {
+	return &host{root: "/", runtimeDir: local.Dir(), openDriver: openDriver}
 }
 
 // examine makes all findings, in the order they are printed.

@@ -20,27 +20,9 @@ var (
 // gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
 // in order.
 func (h *host) gpu(ctx context.Context) finding {
-	// The only possible error is a bad pattern.
-	nodes, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
-	d, err := h.openDriver()
-	switch {
-	case errors.Is(err, errWithoutGPU):
-		return found("%v", err)
-	case errors.Is(err, errNoLibrary) && len(nodes) == 0:
-		return found("none; workers use the cores (this program is linked with glibc to look for one; make build TAGS=nogpu makes a static one)")
-	case errors.Is(err, errNoLibrary):
-		return warned("install the driver's user library (Debian: libcuda1), or run the container with --gpus all",
-			"%d device(s), but no driver library: %v", len(nodes), err)
-	case err != nil: // too old, or incomplete; the text says what to do
-		return warned("", "%v", err)
-	}
-	text, err := devices(d)
-	if err != nil {
-		do := ""
-		if errors.Is(err, driver.NoDevice) && len(nodes) == 0 {
-			do = "there is no /dev/nvidia*: load the module: modprobe nvidia; in a container: --gpus all"
-		}
-		return warned(do, "there is a driver, but: %v", err)
+	d, text, n, none := h.driver()
+	if d == nil {
+		return none
 	}
 	if version := strings.Fields(h.read("sys/module/nvidia/version")); len(version) > 0 {
 		text += "; kernel module " + version[0]
@@ -49,38 +31,70 @@ func (h *host) gpu(ctx context.Context) finding {
 	if err != nil {
 		return warned("", "%s; the first can't be used: %v", text, err)
 	}
-	f.Found = text + "; " + f.Found + "; no command runs programs on them yet"
+	f.Found = fmt.Sprintf("%s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n))
 	return f
 }
 
-// devices initializes a driver and describes its devices.
-func devices(d driver.API) (string, error) {
+// driver returns the CUDA driver after Init, what it says of its devices, and how many
+// these are, of which there is at least one. Without a driver or a device it returns nil
+// and says why.
+func (h *host) driver() (d driver.API, text string, n int, none finding) {
+	// The only possible error is a bad pattern.
+	nodes, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
+	d, err := h.openDriver()
+	switch {
+	case errors.Is(err, errWithoutGPU):
+		none = found("%v", err)
+	case errors.Is(err, errNoLibrary) && len(nodes) == 0:
+		none = found("none: no libcuda.so.1 (this program is linked with glibc to look for one; make build TAGS=nogpu makes a static one)")
+	case errors.Is(err, errNoLibrary):
+		none = warned("install the driver's user library (Debian: libcuda1), or run the container with --gpus all",
+			"%d device(s), but no driver library: %v", len(nodes), err)
+	case err != nil: // too old, or incomplete; the text says what to do
+		none = warned("", "%v", err)
+	default:
+		if text, n, err = describe(d); err == nil {
+			return d, text, n, finding{}
+		}
+		do := ""
+		if errors.Is(err, driver.NoDevice) && len(nodes) == 0 {
+			do = "there is no /dev/nvidia*: load the module: modprobe nvidia; in a container: --gpus all"
+		}
+		none = warned(do, "there is a driver, but: %v", err)
+	}
+	return nil, "", 0, none
+}
+
+// describe initializes a driver, describes its devices and counts them.
+func describe(d driver.API) (text string, n int, err error) {
 	if err := d.Init(); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	v, err := d.Version()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	n, err := d.DeviceCount()
-	if err != nil {
-		return "", err
+	if n, err = d.DeviceCount(); err != nil {
+		return "", 0, err
 	}
-	text := fmt.Sprintf("CUDA %d.%d, %d device(s)", v/1000, v%1000/10, n)
+	if n == 0 { // Init says so before, unless they went away
+		return "", 0, &driver.Error{Call: "cuDeviceGetCount", Result: driver.NoDevice}
+	}
+	text = fmt.Sprintf("CUDA %d.%d, %d device(s)", v/1000, v%1000/10, n)
 	for i := range n {
 		dev, err := d.DeviceGet(i)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		name, err := d.DeviceName(dev)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		bytes, err := d.DeviceMemory(dev)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		text += fmt.Sprintf("; %s, %s", name, size(bytes))
 	}
-	return text, nil
+	return text, n, nil
 }

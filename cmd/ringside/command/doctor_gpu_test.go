@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
-	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
 // failing is a driver whose Init fails.
@@ -35,7 +31,7 @@ func TestDoctorGPU(t *testing.T) {
 		want   verdict
 		says   []string // in found or do
 	}{
-		{"none", nil, nil, missing, good, []string{"none; workers use the cores", "glibc", "TAGS=nogpu"}},
+		{"none", nil, nil, missing, good, []string{"none: no libcuda.so.1", "glibc", "TAGS=nogpu"}},
 		{"built without", node, nil, errWithoutGPU, good, []string{"static", "nogpu", "make build "}},
 		{"a GPU without its library", node, nil, missing, poor, []string{"1 device(s), but no driver", "--gpus all"}},
 		{"a library without its GPU", nil, noDevice, nil, poor, []string{"CUDA_ERROR_NO_DEVICE", "modprobe"}},
@@ -61,19 +57,8 @@ func TestDoctorGPU(t *testing.T) {
 // TestDoctorStandIn runs doctor's check over the stand-in, with another process that
 // opens it too.
 func TestDoctorStandIn(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
-		t.Skip("no gcc to build the stand-in with")
-	}
-	lib, err := fakecuda.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "sys/module/nvidia/version": "550.1\n"}
-	devices := []string{"CUDA 12.4, 2 device(s); ", "1.0 GiB", "kernel module 550.1", "no command runs"}
+	devices := []string{"CUDA 12.4, 2 device(s); ", "1.0 GiB", "kernel module 550.1", "reaches the memory", "--device cuda"}
 	for _, c := range []struct {
 		name     string
 		key, set string
@@ -91,12 +76,7 @@ func TestDoctorStandIn(t *testing.T) {
 		{"no registration", "FAKECUDA_FAIL", "cuMemHostRegister_v2:1=801", good, append(devices, "copies are staged", "(801)")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			own := filepath.Join(dir, "libcuda.so.1") // with state of its own
-			if err := os.WriteFile(own, text, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			t.Setenv("LD_LIBRARY_PATH", dir) // where the other process looks first
+			own := standIn(t)
 			t.Setenv(c.key, c.set)
 			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }}
 			f := h.gpu(context.Background())

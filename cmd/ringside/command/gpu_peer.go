@@ -96,3 +96,32 @@ func runGPUPeer(ctx context.Context, k memory.Kind, order io.Reader, f *os.File)
 	}
 	return nil
 }
+
+// peersOf says which of n devices can reach the memory of each other.
+func peersOf(d driver.API, n int) string {
+	var can, all int
+	for i := range n {
+		for k := range n {
+			if i == k {
+				continue
+			}
+			all++
+			a, errA := d.DeviceGet(i)
+			b, errB := d.DeviceGet(k)
+			ok, err := d.DeviceCanAccessPeer(a, b)
+			if err := errors.Join(errA, errB, err); err != nil {
+				return fmt.Sprintf("whether GPU %d reaches the memory of GPU %d is not known: %v", i, k, err)
+			}
+			if ok {
+				can++
+			}
+		}
+	}
+	switch {
+	case all == 0:
+		return "no other GPU to reach"
+	case can == all:
+		return "each GPU reaches the memory of the others"
+	}
+	return fmt.Sprintf("%d of %d GPUs' ways to each other's memory are open", can, all)
+}

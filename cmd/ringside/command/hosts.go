@@ -45,8 +45,8 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	}
 	n := c.Workers()
 	switch {
-	case at.inProcess || at.connect != "":
-		return usagef("--hosts and --in-process, --connect exclude each other")
+	case at.inProcess || at.connect != "" || at.device != "":
+		return usagef("--hosts and --in-process, --connect, --device exclude each other")
 	case at.hosts != 2 || n < 2 || n%2 != 0:
 		return usagef("--hosts %d with %d workers: expected 2 hosts and --workers 2, 4 and so on, half of them for each", at.hosts, n)
 	}

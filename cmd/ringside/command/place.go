@@ -37,6 +37,7 @@ type place struct {
 	zero1     bool
 	file      string // a config of workers and signals
 	hosts     int    // 2: of two that this machine plays
+	device    string // of the workers of a cluster of its own, see deviceFlag
 
 	// For models that are trained in parts.
 	stages int
@@ -58,6 +59,7 @@ func (p *place) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
 	f.BoolVar(&p.zero1, "zero1", false, "cut the optimizer's state along the first dim of the mesh")
 	f.IntVar(&p.hosts, "hosts", 1, "2: have the workers on two hosts, half of them on each, played by network namespaces of this one; as root")
+	deviceFlag(f, &p.device, "the workers of a cluster of its own compute")
 	f.StringVar(&p.file, "config", "", "YAML file that says how many workers there are and how tensors lie on them (docs/sharding.md)")
 }
 
@@ -167,7 +169,11 @@ func status(ctx context.Context, secret []byte, addr string) (client.Counters, e
 // open makes a session. The session and a cluster of its own outlive ctx, so that an
 // interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
-	elsewhere := p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil
+	elsewhere := p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil || p.device != ""
+	where, err := parseDevices(p.device)
+	if err != nil {
+		return nil, err
+	}
 	layout, err := p.config()
 	switch {
 	case err != nil:
@@ -175,7 +181,9 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	case p.inProcess && elsewhere && p.orHere:
 		return nil, usagef("--in-process and --connect exclude each other")
 	case p.inProcess && elsewhere:
-		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config exclude each other")
+		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config, --device exclude each other")
+	case p.connect != "" && p.device != "":
+		return nil, usagef("--connect and --device exclude each other: the workers of that cluster are there already")
 	case p.workers > shard.MaxRanks:
 		return nil, usagef("--workers %d: expected 1 to %d", p.workers, shard.MaxRanks)
 	case p.inProcess:
@@ -186,7 +194,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 			return nil, err
 		}
 		return dial(ctx, &seat{addr: p.connect, secret: secret}, layout)
-	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil:
+	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil && p.device == "":
 		addr := local.DispatcherAddr(local.Dir())
 		_, err := status(ctx, nil, addr)
 		if err == nil {
@@ -204,7 +212,11 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		return nil, err
 	}
 	n := layout.Workers()
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	devices, err := where.forWorkers(cmd, n, n)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func newUp() *cobra.Command {
 		workers, work         int
 		session, memory       int64
 		addr, far, secretFile string
-		place                 string
+		place, on             string
 	)
 	c := &cobra.Command{
 		Use:   "up",
@@ -70,11 +70,17 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
     ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
     ringside worker --join 10.0.0.1:7000 --secret-file secret        on another
 
+With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where GPUs can be used.
+
 Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are refused; a quarter of
 them, at most 256, is kept for workers and for commands such as top. To have more: ulimit -n before up.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
+			given := 0 // as many as there are GPUs
+			if cmd.Flags().Changed("workers") {
+				given = workers
+			}
 			if workers < 1 || workers > cluster.MaxWorkers {
 				return usagef("-n %d: expected 1 to %d workers", workers, cluster.MaxWorkers)
 			}
@@ -82,6 +88,10 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			if _, err := segmentsIn(place); err != nil {
+				return err
+			}
+			where, err := parseDevices(on)
+			if err != nil {
 				return err
 			}
 			addr, err := listenAddr(addr, far, false)
@@ -94,15 +104,20 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if err := unused(cmd.Context(), addr); err != nil {
 				return err
 			}
+			devices, err := where.forWorkers(cmd, given, workers)
+			if err != nil {
+				return err
+			}
+			workers = len(devices)
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
 			for _, p := range c.Parts() {
-				fmt.Fprintf(out, "%s: process %d\n", p.Child, p.PID)
+				fmt.Fprintf(out, "%s: process %d%s\n", p.Child, p.PID, onGPU(p.Device))
 			}
 			fmt.Fprintln(out, boundsOfSession(session, memory, work, freeIn(place)))
 			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
@@ -117,9 +132,10 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			return err
 		},
 	}
-	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
+	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers; on GPUs the default is one for each")
 	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
 	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
+	deviceFlag(c.Flags(), &on, "workers compute")
 	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")

@@ -60,10 +60,10 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, secretFile, memory string
-		quota, limit                               int64
-		threads, work                              int
-		bind                                       bool
+		addr, join, name, simd, secretFile, memory, on string
+		quota, limit                                   int64
+		threads, work                                  int
+		bind                                           bool
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -89,6 +89,10 @@ func newWorker() *cobra.Command {
 					name = farName()
 				}
 			}
+			where, err := parseDevices(on)
+			if err != nil {
+				return err
+			}
 			segments, err := segmentsIn(memory)
 			if err != nil {
 				return err
@@ -106,7 +110,7 @@ func newWorker() *cobra.Command {
 				}
 				o.Level = &level
 			}
-			dev, err := cpu.New(o)
+			dev, err := where.open(cmd, o)
 			if err != nil {
 				return err
 			}
@@ -128,6 +132,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
+	deviceFlag(f, &on, "the worker computes")
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	shmFlag(f, &memory)
