@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
@@ -23,13 +24,14 @@ func newInspect() *cobra.Command {
 		addr   string
 		pids   []int
 		asJSON bool
+		heads  []string // what the dispatcher knows of the processes
 	)
 	c := &cobra.Command{
 		Use:   "inspect",
 		Short: "show the rings and segments that running processes share",
 		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
 the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
-same memory. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
+same memory. First come the workers' devices. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
 asked anything, and the processes may hang or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +52,7 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 						fmt.Fprintf(cmd.ErrOrStderr(), "worker %s came over TCP and shares no memory here; on its own host: ringside inspect --pid %d\n", name, pid)
 						continue
 					}
+					heads = append(heads, deviceHead(s, name, pid))
 					pids = append(pids, pid)
 				}
 				slices.Sort(pids)
@@ -75,6 +78,9 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 				}
 				return nil
 			}
+			for _, h := range heads {
+				fmt.Fprintln(cmd.OutOrStdout(), h)
+			}
 			return writeMappings(cmd.OutOrStdout(), all)
 		},
 	}
@@ -82,6 +88,16 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 	c.Flags().IntSliceVar(&pids, "pid", nil, "processes to look at instead")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a mapping")
 	return c
+}
+
+// deviceHead says what a worker computes on, and how much of the device's memory its
+// values used when the dispatcher was told last.
+func deviceHead(c client.Counters, worker string, pid int) string {
+	h := fmt.Sprintf("worker %s, process %d, on %s", cell(worker), pid, cell(metrics.DeviceOf(c, worker)))
+	if n := c.Get(metrics.OfWorker(worker, metrics.DeviceBytes)); n > 0 {
+		h += fmt.Sprintf(", %s of %s used by values", size(c.Get(metrics.OfWorker(worker, metrics.DeviceUsed))), size(n))
+	}
+	return h
 }
 
 func writeMappings(w io.Writer, all []local.Mapping) error {

@@ -30,7 +30,7 @@ func newTop() *cobra.Command {
 		Use:   "top",
 		Short: "show what a dispatcher and its workers do, again and again",
 		Long: `Top asks a dispatcher and its workers every so often what they did, and shows how busy each worker is, how much of that
-it waited in collectives, what waits for it, how many of its runs found their plan, its operations by kind, and the sessions that worked
+it waited in collectives, what waits for it, its device and how much of its memory tensors use, how many of its runs found their plan, its operations by kind, and the sessions that worked
 most. A narrow terminal gets fewer columns. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
 compiled, found and gave up so far. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
 done, and until then is said to be silent.`,
@@ -142,8 +142,8 @@ func number(n uint64, what string) string {
 // The columns of the two tables, and those that a narrow terminal does without, the first
 // ones first.
 var (
-	workerColumns  = []string{"worker", "pid", "busy", "", "waits", "sessions", "runs/s", "plan hits", "collectives/s", "sent B/s", "backlog", "queued B", "memory B"}
-	workerSpare    = []string{"pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "memory B", "waits", "busy", "sessions"}
+	workerColumns  = []string{"worker", "pid", "busy", "", "waits", "sessions", "runs/s", "plan hits", "collectives/s", "sent B/s", "backlog", "queued B", "memory B", "device", "device B"}
+	workerSpare    = []string{"device", "pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "device B", "memory B", "waits", "busy", "sessions"}
 	sessionColumns = []string{"session", "name", "worker", "of", "busy", "waits", "runs/s", "backlog"}
 	sessionSpare   = []string{"of", "backlog", "waits", "worker"}
 )
@@ -165,12 +165,13 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 		x := &r.Workers[i]
 		row := []string{cell(x.Name), fmt.Sprint(x.PID), busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting), fmt.Sprint(x.Sessions), count(x.Runs), "-",
 			count(x.Collectives), count(x.MovedBytes), fmt.Sprint(x.Backlog), count(float64(x.QueuedBytes)),
-			fmt.Sprintf("%s of %s", count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes)))}
+			fmt.Sprintf("%s of %s", count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes))),
+			cell(x.Device), deviceMemory(x)}
 		if x.Runs > 0 {
 			row[7] = percent(x.PlanHits / x.Runs)
 		}
 		if x.Silent > 0 { // only what the dispatcher knows
-			row = []string{cell(x.Name), fmt.Sprint(x.PID), fmt.Sprintf("silent for %.1fs", x.Silent), "", "", fmt.Sprint(x.Sessions), "", "", "", "", "", count(float64(x.QueuedBytes)), ""}
+			row = []string{cell(x.Name), fmt.Sprint(x.PID), fmt.Sprintf("silent for %.1fs", x.Silent), "", "", fmt.Sprint(x.Sessions), "", "", "", "", "", count(float64(x.QueuedBytes)), "", cell(x.Device), deviceMemory(x)}
 		}
 		rows = append(rows, row)
 	}
@@ -198,6 +199,15 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// deviceMemory is how much of its device's memory the values of a worker use. Of cores
+// without a bound it is that of the column before.
+func deviceMemory(x *metrics.Worker) string {
+	if x.DeviceBytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s of %s", count(float64(x.DeviceUsed)), count(float64(x.DeviceBytes)))
 }
 
 // wrap prints parts with commas between them, on as few lines of cols characters as it

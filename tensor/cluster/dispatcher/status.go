@@ -11,10 +11,10 @@ import (
 )
 
 // status answers a Status with the counters: those of Stats, then for each worker, by
-// name, its pid, its open sessions, the messages and bytes forwarded to it, and the bytes
-// that wait for room in its queue. A worker has the counter busy while a program keeps
-// its sessions waiting, and far if it shares no memory with this host; its pid may then
-// be one of another host.
+// name, its pid, its open sessions, the messages and bytes forwarded to it, the bytes
+// that wait for room in its queue, its device, and the device's memory. A worker has the
+// counter busy while a program keeps its sessions waiting, and far if it shares no memory
+// with this host; its pid may then be one of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if !d.parse(p, m, &ask) {
@@ -51,6 +51,10 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		}
 		if w.busy() {
 			counters = append(counters, wire.Counter{Name: key(metrics.Occupied), Value: 1})
+		}
+		if dev := w.device; dev != nil {
+			counters = append(counters, wire.Counter{Name: metrics.OfDevice(name, dev.Info.Name), Value: uint64(dev.Info.Kind)},
+				wire.Counter{Name: key(metrics.DeviceBytes), Value: dev.Info.Bytes}, wire.Counter{Name: key(metrics.DeviceUsed), Value: dev.Used})
 		}
 		if w.far() {
 			counters = append(counters, wire.Counter{Name: key(metrics.Far), Value: 1})

@@ -31,6 +31,8 @@ const (
 	Turns       = "turns"        // turns given to sessions of several workers
 	Occupied    = "busy"         // 1 for a worker whose sessions wait for a long program
 	Far         = "far"          // 1 for a worker that shares no memory with it
+	DeviceBytes = "device_bytes" // memory of a worker's device; 0: not known
+	DeviceUsed  = "device_used"  // of this, by values; a worker says more exactly
 )
 
 // Counters of a worker. Those of operations are made by OfOp.
@@ -83,4 +85,28 @@ func WorkersOf(c wire.Counters) []string {
 		}
 	}
 	return names
+}
+
+// The counter of a worker whose name holds that of its device.
+const (
+	devicePrefix = "device."
+	deviceSuffix = ".name"
+)
+
+// OfDevice returns the name of the counter of a worker on a device of that name. Its
+// value is the device's kind.
+func OfDevice(worker, device string) string {
+	return OfWorker(worker, devicePrefix+device[:min(len(device), wire.MaxName/4)]+deviceSuffix)
+}
+
+// DeviceOf returns the name of a worker's device, or nothing if no counter says it.
+func DeviceOf(c wire.Counters, worker string) string {
+	for _, x := range c {
+		if name, ok := strings.CutPrefix(x.Name, OfWorker(worker, devicePrefix)); ok {
+			if name, ok = strings.CutSuffix(name, deviceSuffix); ok {
+				return name
+			}
+		}
+	}
+	return ""
 }

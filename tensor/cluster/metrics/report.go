@@ -50,6 +50,11 @@ type Dispatcher struct {
 type Worker struct {
 	Name string `json:"name"`
 	PID  uint64 `json:"pid"`
+	// Device is the name of what it computes on, DeviceBytes its memory, 0 where that is
+	// not known, and DeviceUsed what values use of it.
+	Device      string `json:"device"`
+	DeviceBytes uint64 `json:"device_bytes"`
+	DeviceUsed  uint64 `json:"device_used"`
 	// Silent is in seconds since the last answer; 0 if the worker answered.
 	Silent       float64            `json:"silent"`
 	Sessions     uint64             `json:"sessions"`
@@ -110,6 +115,7 @@ func Compare(a, b *Sample) *Report {
 	for _, name := range slices.Sorted(maps.Keys(b.Workers)) {
 		now, before := b.Workers[name], a.Workers[name]
 		w := Worker{Name: name, PID: b.Dispatcher.Get(OfWorker(name, PID)), QueuedBytes: b.Dispatcher.Get(OfWorker(name, Queued)),
+			Device: DeviceOf(b.Dispatcher, name), DeviceBytes: b.Dispatcher.Get(OfWorker(name, DeviceBytes)), DeviceUsed: b.Dispatcher.Get(OfWorker(name, DeviceUsed)),
 			Sessions: b.Dispatcher.Get(OfWorker(name, Sessions)), Ops: map[string]float64{}}
 		switch {
 		case now.Watched == nil:
@@ -152,6 +158,7 @@ func (w *Worker) fill(now, before *wire.Watched) {
 	w.Compiled, w.Shared, w.Evicted = now.Counters.Get(PlansCompiled), now.Counters.Get(PlansShared), now.Counters.Get(PlansEvicted)
 	w.Collectives, w.MovedBytes = r(Collectives), r(MovedBytes)
 	w.Backlog, w.BacklogBytes = now.Counters.Get(Backlog), now.Counters.Get(BacklogBytes)
+	w.DeviceUsed = now.Counters.Get(DeviceUsed)
 	w.ArenaBytes, w.ArenaInUse = now.Counters.Get(ArenaBytes), now.Counters.Get(ArenaInUse)
 	for _, c := range now.Counters {
 		if op, ok := strings.CutPrefix(c.Name, opPrefix); ok {

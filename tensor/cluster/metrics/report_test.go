@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,24 @@ func TestWorkersOf(t *testing.T) {
 
 // TestCompare: rates of a worker that answers are by its own clock; one that is silent
 // has none; and counters of one that was started again count from 0.
+func TestDeviceOf(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	c := wire.Counters{{Name: OfDevice("a", "cpu"), Value: 1}, {Name: OfDevice("a.device", "b.pid"), Value: 2}, {Name: OfDevice(long, long), Value: 3}}
+	if got := WorkersOf(c); len(got) > 0 {
+		t.Errorf("workers %q, expected none", got)
+	}
+	for worker, want := range map[string]string{"a": "cpu", "a.device": "b.pid", "b": "", long: long[:wire.MaxName/4]} {
+		if got := DeviceOf(c, worker); got != want {
+			t.Errorf("%.10s is on %q, expected %q", worker, got, want)
+		}
+	}
+	for _, x := range c {
+		if len(x.Name) > wire.MaxName {
+			t.Errorf("a name of %d bytes, at most %d", len(x.Name), wire.MaxName)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	answer := func(at time.Duration, runs, busy, tanh uint64) Answer {
@@ -28,13 +47,13 @@ func TestCompare(t *testing.T) {
 	silent := answer(time.Second, 5, 0, 0)
 	a := &Sample{At: begin, Dispatcher: wire.Counters{{Name: Messages, Value: 10}}, Workers: map[string]Answer{
 		"w0": answer(0, 100, 0, 40), "w1": silent, "w2": answer(0, 100, 0, 0)}}
-	b := &Sample{At: begin.Add(4 * time.Second), Dispatcher: wire.Counters{{Name: Messages, Value: 30}, {Name: OfWorker("w0", Queued), Value: 9}}, Workers: map[string]Answer{
+	b := &Sample{At: begin.Add(4 * time.Second), Dispatcher: wire.Counters{{Name: Messages, Value: 30}, {Name: OfWorker("w0", Queued), Value: 9}, {Name: OfDevice("w0", "cuda0")}, {Name: OfWorker("w0", DeviceBytes), Value: 80}}, Workers: map[string]Answer{
 		"w0": answer(2*time.Second, 120, 1e9, 46), "w1": silent, "w2": answer(2*time.Second, 8, 0, 0), "w3": {}}}
 	r := Compare(a, b)
 	if r.Seconds != 4 || r.Dispatcher.Messages != 5 || len(r.Workers) != 4 || len(r.Sessions) != 2 || r.Ops["tanh"] != 3 {
 		t.Fatalf("%+v", r)
 	}
-	if w := r.Workers[0]; w.Name != "w0" || w.Runs != 10 || w.Busy != 0.5 || w.QueuedBytes != 9 || w.Silent != 0 || w.Ops["tanh"] != 3 {
+	if w := r.Workers[0]; w.Name != "w0" || w.Runs != 10 || w.Busy != 0.5 || w.QueuedBytes != 9 || w.Device != "cuda0" || w.DeviceBytes != 80 || w.Silent != 0 || w.Ops["tanh"] != 3 {
 		t.Errorf("%+v", w)
 	}
 	if w := r.Workers[1]; w.Silent != 3 || w.Runs != 0 {

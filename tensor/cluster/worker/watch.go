@@ -51,6 +51,7 @@ func (w *Worker) watchedCounters() []wire.Counter {
 		{Name: metrics.BusyTime, Value: uint64(w.monitor.busy)}, {Name: metrics.WaitingTime, Value: uint64(w.monitor.waiting)},
 		{Name: metrics.Backlog, Value: backlog}, {Name: metrics.BacklogBytes, Value: backlogBytes},
 		{Name: metrics.ArenaBytes, Value: uint64(dev.Arena.Bytes)}, {Name: metrics.ArenaInUse, Value: uint64(dev.Arena.InUse)},
+		{Name: metrics.DeviceUsed, Value: uint64(dev.Values.InUse)},
 		{Name: metrics.ProgramsKept, Value: kept}, {Name: metrics.ProgramBytes, Value: keptBytes},
 		{Name: metrics.Plans, Value: uint64(dev.Plans)}, {Name: metrics.PlanBytes, Value: uint64(dev.PlanBytes)},
 		{Name: metrics.PlansShared, Value: dev.Hits}, {Name: metrics.PlansCompiled, Value: dev.Misses}, {Name: metrics.PlansEvicted, Value: dev.Evicted},
