@@ -310,6 +310,10 @@ type Options struct {
 	// Secret is shared by both ends of transports that cross hosts; they prove to
 	// each other that they know it. The local transport ignores it.
 	Secret []byte
+
+	// TLS has transports that cross hosts encrypt. nil: they do not. Both ends have it,
+	// or none.
+	TLS *TLS
 }
 
 // Stats are counters of one conn since it was opened.

@@ -31,6 +31,9 @@ func (o *Options) WithDefaults() (Options, error) {
 	c.Backlog = cmp.Or(c.Backlog, DefaultBacklog)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, DefaultHandshakeTimeout)
 	c.Secret = append([]byte(nil), c.Secret...)
+	if t := c.TLS; t != nil && (t.Certificate == nil) != (t.CAs == nil) {
+		return c, fmt.Errorf("%w: TLS has Certificate or CAs alone, expected both or none", ErrBadOption)
+	}
 	return c, nil
 }
 

@@ -34,8 +34,8 @@ type beats struct {
 	left   int    // beats to send
 	pushed uint64 // frames and bulk bytes sent at the last beat
 
-	partial  atomic.Bool   // a frame has begun to arrive
-	arrived  atomic.Uint64 // bytes of frames
+	partial  atomic.Bool   // a frame, or a record of TLS, has begun to arrive
+	arrived  atomic.Uint64 // bytes of frames as they are on the wire
 	promised atomic.Uint32 // bulk bytes that the peer has sent, modulo 2^32
 
 	messages, bulk silence
@@ -67,9 +67,13 @@ func (c *conn) beat() {
 	b := &c.beats
 	c.writer.beat(c)
 	received := c.bulk.received.Load()
+	few := uint64(frameHeader)
+	if c.sock.tls != nil {
+		few += recordMore
+	}
 	missing := int32(b.promised.Load() - received)
 	switch {
-	case b.messages.lasts(b.partial.Load(), b.arrived.Load(), frameHeader):
+	case b.messages.lasts(b.partial.Load(), b.arrived.Load(), few):
 		_ = c.corrupt(fmt.Errorf("%w: the rest of a message did not come in %v", ipc.ErrDamaged, maxSilence*c.transport.beatEvery))
 	case b.bulk.lasts(missing > 0 && c.bulk.wants.Load()&unix.EPOLLIN != 0, uint64(received), 0):
 		_ = c.corrupt(fmt.Errorf("%w: %d bytes of bulk transfers did not come in %v", ipc.ErrDamaged, missing, maxSilence*c.transport.beatEvery))

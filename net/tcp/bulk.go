@@ -367,7 +367,10 @@ func (b *bulk) err() error {
 // fail makes the first error the one of all later calls, and ends the socket, which tells
 // the peer.
 func (b *bulk) fail(err error) error {
+	var open *sealError
 	switch {
+	case errors.As(err, &open):
+		err = b.conn.corrupt(err)
 	case errors.Is(err, net.ErrClosed):
 		if e := b.conn.Err(); e != nil {
 			err = e

@@ -41,6 +41,12 @@ func testContext(t testing.TB) context.Context {
 
 func pair(t testing.TB, ctx context.Context, newWaiter func() (ipc.Waiter, error)) (a, b end) {
 	t.Helper()
+	return pairOver(t, ctx, newWaiter, nil)
+}
+
+// pairOver is pair with TLS, or nil for none.
+func pairOver(t testing.TB, ctx context.Context, newWaiter func() (ipc.Waiter, error), tls *ipc.TLS) (a, b end) {
+	t.Helper()
 	var err error
 	if a.w, err = newWaiter(); err == nil {
 		b.w, err = newWaiter()
@@ -48,7 +54,7 @@ func pair(t testing.TB, ctx context.Context, newWaiter func() (ipc.Waiter, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect(t, ctx, &a, &b)
+	connect(t, ctx, &a, &b, tls)
 	t.Cleanup(func() {
 		a.Close()
 		b.Close()
@@ -57,15 +63,15 @@ func pair(t testing.TB, ctx context.Context, newWaiter func() (ipc.Waiter, error
 }
 
 // connect opens a conn between two ends that have their waiters.
-func connect(t testing.TB, ctx context.Context, a, b *end) {
+func connect(t testing.TB, ctx context.Context, a, b *end, tls *ipc.TLS) {
 	t.Helper()
 	tr := tcp.New()
-	l, err := tr.Listen("127.0.0.1:0", &ipc.Options{Waiter: b.w, Secret: []byte("s"), Hello: ipc.Peer{Name: "b"}})
+	l, err := tr.Listen("127.0.0.1:0", &ipc.Options{Waiter: b.w, Secret: []byte("s"), TLS: tls, Hello: ipc.Peer{Name: "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ca, err := tr.Dial(ctx, l.Addr(), &ipc.Options{Waiter: a.w, Secret: []byte("s"), Hello: ipc.Peer{Name: "a"}})
+	ca, err := tr.Dial(ctx, l.Addr(), &ipc.Options{Waiter: a.w, Secret: []byte("s"), TLS: tls, Hello: ipc.Peer{Name: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,11 +209,19 @@ func fill(r *rand.Rand, n int) []byte {
 // directions at once.
 func TestBulk(t *testing.T) {
 	sizes := []int{0, 1, 4, 23, 24, 25, 1000, 4096, 65_536, 65_537, 300_000, 1<<20 + 1, 9_000_001}
-	for name, newWaiter := range waiters {
-		t.Run(name, func(t *testing.T) {
+	for _, way := range []struct {
+		name, waiter string
+		tls          *ipc.TLS
+	}{
+		{"polling", "polling", nil},
+		{"sleeping", "sleeping", nil},
+		{"TLS", "polling", &ipc.TLS{}},
+		{"TLS sleeping", "sleeping", &ipc.TLS{}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
 			ctx := testContext(t)
 			r := random(t)
-			a, b := pair(t, ctx, newWaiter)
+			a, b := pairOver(t, ctx, waiters[way.waiter], way.tls)
 			for i, n := range sizes {
 				fromA, fromB := fill(r, n), fill(r, n/2)
 				atB, atA := make([]byte, n), make([]byte, n/2)
@@ -229,9 +243,15 @@ func TestBulk(t *testing.T) {
 
 // TestBulkManyParts has more parts than one system call takes.
 func TestBulkManyParts(t *testing.T) {
+	for name, tls := range map[string]*ipc.TLS{"plain": nil, "TLS": {}} {
+		t.Run(name, func(t *testing.T) { bulkManyParts(t, tls) })
+	}
+}
+
+func bulkManyParts(t *testing.T, tls *ipc.TLS) {
 	ctx := testContext(t)
 	r := random(t)
-	a, b := pair(t, ctx, waiters["polling"])
+	a, b := pairOver(t, ctx, waiters["polling"], tls)
 	from, at := fill(r, 5000*7), make([]byte, 5000*7)
 	var out, in [][]byte
 	for i := range 5000 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,30 +66,35 @@ type conn struct {
 type counters struct{ messages, bytes, full ring.Counter }
 
 // newConn makes an end of a conn from its two connections, which it owns.
-func (t *Transport) newConn(messages, bulk *net.TCPConn, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
+func (t *Transport) newConn(messages, bulk greeted, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	peer.Addr = messages.RemoteAddr().String()
-	first, err := detach(messages, 2)
+	first, err := detach(messages.TCPConn, 2)
 	if err != nil {
 		bulk.Close()
 		return nil, err
 	}
-	second, err := detach(bulk, 1)
+	second, err := detach(bulk.TCPConn, 1)
 	if err != nil {
 		_ = unix.Close(first[0])
 		_ = unix.Close(first[1])
 		return nil, err
 	}
-	return t.newConnOn([3]int{first[0], first[1], second[0]}, s, peer, ringBytes, o, warnings)
+	return t.newConnOn([3]int{first[0], first[1], second[0]}, [2]*sealed{messages.tls, bulk.tls}, s, peer, ringBytes, o, warnings)
 }
 
 // newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of
-// messages, one of that of bulk transfers.
-func (t *Transport) newConnOn(fds [3]int, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
+// messages, one of that of bulk transfers. tls is that of either socket, nil for none.
+func (t *Transport) newConnOn(fds [3]int, tls [2]*sealed, s streams, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
 		state: ipc.State{Peer: peer}, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
 	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
+	c.sock.tls, c.bulk.sock.tls = tls[0], tls[1]
+	if tls[0] != nil {
+		tls[0].start(c.take)
+		tls[1].start(fromSocket(&c.bulk.sock))
+	}
 	c.writer.stream, c.input.stream = s.messages.out, s.messages.in
 	c.bulk.send.stream, c.bulk.recv.stream = s.bulk.out, s.bulk.in
 	if c.data == nil {

@@ -21,7 +21,11 @@ func TestDamage(t *testing.T) {
 		for seed := range uint64(seeds) {
 			t.Run(fmt.Sprint(fault, "/", seed), func(t *testing.T) {
 				t.Parallel()
-				damage(t, fault, seed)
+				damage(t, fault, seed, nil)
+			})
+			t.Run(fmt.Sprint("TLS/", fault, "/", seed), func(t *testing.T) {
+				t.Parallel()
+				damage(t, fault, seed, &ipc.TLS{})
 			})
 		}
 	}
@@ -29,14 +33,14 @@ func TestDamage(t *testing.T) {
 
 // damage exchanges messages and bulk transfers over a forwarder until an error, or to the
 // end.
-func damage(t *testing.T, fault nettest.Fault, seed uint64) {
+func damage(t *testing.T, fault nettest.Fault, seed uint64, tls *ipc.TLS) {
 	ctx := testContext(t)
 	var ends [2]end
 	for i := range ends {
 		ends[i].w = ipc.NewWaiter()
 	}
 	options := func(i int) *ipc.Options {
-		return &ipc.Options{Waiter: ends[i].w, Secret: []byte("s"), Hello: ipc.Peer{Name: []string{"first", "second"}[i]}}
+		return &ipc.Options{Waiter: ends[i].w, Secret: []byte("s"), TLS: tls, Hello: ipc.Peer{Name: []string{"first", "second"}[i]}}
 	}
 	tr := tcp.NewQuick()
 	l, err := tr.Listen("127.0.0.1:0", options(0))
@@ -45,7 +49,11 @@ func damage(t *testing.T, fault nettest.Fault, seed uint64) {
 	}
 	defer l.Close()
 	// Behind the greetings, which are tested elsewhere.
-	f := nettest.Forward(t, l.Addr(), fault, seed, 1000, 200_000)
+	from := int64(1000)
+	if tls != nil {
+		from = 4000
+	}
+	f := nettest.Forward(t, l.Addr(), fault, seed, from, 200_000)
 	dialed, err := tr.Dial(ctx, f.Addr(), options(1))
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,16 @@
 // Everything that a peer sends is data: lengths are checked before anything is read or
 // allocated. A caller that has not proved to know the secret gets no memory, and its
 // connection ends after Options.HandshakeTimeout, or earlier if too many callers are in
-// the handshake. There is no encryption, and a checksum is no proof against a stranger
-// that can write to the network: there, put a tunnel (WireGuard, ssh, IPsec) under it.
-// Without a secret a listener takes loopback addresses only.
+// the handshake. Without TLS nothing is encrypted, and a checksum is no proof against a
+// stranger that can write to the network. Without a secret a listener takes loopback
+// addresses only.
+//
+// # TLS
+//
+// With Options.TLS both sockets begin with a handshake of TLS 1.3, in which both ends
+// show a certificate. The greetings and everything behind them are records of crypto/tls.
+// It authenticates every record, so there are no checksums. An end that speaks TLS to one
+// that does not gets an error, and so does the other. The goroutine that sends seals, and
+// the one that receives opens: package tls gets a buffer in place of a socket, and
+// unix.EAGAIN where nothing has come.
 package tcp

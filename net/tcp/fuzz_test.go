@@ -31,7 +31,7 @@ func FuzzGreeting(f *testing.F) {
 			io.Reader
 			io.Writer
 		}{bytes.NewReader(src), io.Discard}
-		if _, _, err := l.admit(stranger, newGreeter(stranger, l.options.Secret)); err == nil {
+		if _, _, err := l.admit(newGreeter(stranger, l.options.Secret)); err == nil {
 			t.Fatalf("%q was let in", src)
 		}
 	})
@@ -113,7 +113,7 @@ func fuzzConn(t *testing.T, transport *Transport, o *ipc.Options) (c *conn, mess
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, streams{}, ipc.Peer{Name: "fuzz", Addr: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
+	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, [2]*sealed{}, streams{}, ipc.Peer{Name: "fuzz", Addr: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,20 @@ import (
 // error; the peer has then been told why, if it can be told anything. proved is called
 // once the peer has proved to know the secret.
 func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller ipc.Peer, err error) {
-	g := newGreeter(c, l.options.Secret)
-	h, caller, err := l.admit(c, g)
+	caller.Addr = c.RemoteAddr().String()
+	var s *sealed
+	if l.tls != nil {
+		if s, err = l.listenTLS(c); err != nil {
+			return nil, caller, err
+		}
+	}
+	g := newGreeter(within(c, s), l.options.Secret)
+	h, caller, err := l.admit(g)
 	caller.Addr = c.RemoteAddr().String()
 	if err != nil {
+		if s != nil {
+			err = tlsError(err, "dialer", &l.options)
+		}
 		return nil, caller, err
 	}
 	proved()
@@ -30,20 +40,18 @@ func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller 
 		return nil, caller, err
 	}
 	if h.bulk {
-		return nil, caller, l.admitBulk(c, g, h)
+		return nil, caller, l.admitBulk(greeted{c, s}, g, h)
 	}
-	made, err = l.admitConn(c, g, caller, h.sums)
+	made, err = l.admitConn(greeted{c, s}, g, caller, h.sums)
 	return made, caller, err
 }
 
 // admit hears the caller's hello and makes it prove the secret.
-func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err error) {
+func (l *listener) admit(g *greeter) (h hello, peer ipc.Peer, err error) {
 	kind, fields, err := g.hear()
 	switch {
 	case errors.Is(err, errAlien):
-		l.refused.Add(1)
-		_, _ = c.Write([]byte(notRingside))
-		return h, peer, err
+		return h, peer, l.alien(g.conn, err)
 	case errors.Is(err, ipc.ErrCorrupt):
 		return h, peer, l.refuse(g, encoding.RefuseBroken, err)
 	case err != nil:
@@ -81,7 +89,7 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 }
 
 // admitBulk gives the socket to the handshake of its conn.
-func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
+func (l *listener) admitBulk(c greeted, g *greeter, h hello) error {
 	// The welcome goes first: with the socket delivered the conn may begin to use it.
 	var w welcome
 	w.proof = prove(l.options.Secret, listenerLabel, g.seen.Sum(nil), nil)
@@ -103,9 +111,9 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 
 // admitConn welcomes the peer when it is its turn, waits for its bulk socket and makes
 // the conn.
-func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uint8) (made *conn, err error) {
+func (l *listener) admitConn(c greeted, g *greeter, peer ipc.Peer, sums uint8) (made *conn, err error) {
 	if peer.Role.Ordinary() {
-		if err := ipc.Crowded(c); err != nil {
+		if err := ipc.Crowded(c.TCPConn); err != nil {
 			return nil, l.refuse(g, encoding.RefuseBusy, err)
 		}
 	}
@@ -121,7 +129,7 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uin
 		}
 	}()
 	own := encoding.Welcome(l.options.Introduce(l.options.RingBytes))
-	w := welcome{sums: max(sums, l.transport.sums), wire: encoding.AppendWelcome(nil, &own)}
+	w := welcome{sums: max(sums, l.transport.sumsOf(&l.options)), wire: encoding.AppendWelcome(nil, &own)}
 	rand.Read(w.token[:])
 	arrived, ok := l.expect(w.token)
 	if !ok {
@@ -136,13 +144,20 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer, sums uin
 	defer timeout.Stop()
 	select {
 	case bulk := <-arrived:
-		if bulk == nil {
+		if bulk.TCPConn == nil {
 			return nil, net.ErrClosed
 		}
 		return l.transport.newConn(c, bulk, w.streams(false), peer, l.options.RingBytes, &l.options, l.warnings)
 	case <-timeout.C:
 		return nil, fmt.Errorf("%s %q (pid %d): no bulk socket in %v", peer.Role, peer.Name, peer.PID, l.options.HandshakeTimeout)
 	}
+}
+
+// alien counts a peer that speaks something else and tells it so. It returns err.
+func (l *listener) alien(c io.Writer, err error) error {
+	l.refused.Add(1)
+	_, _ = c.Write([]byte(notRingside))
+	return err
 }
 
 // refuse counts the peer among those that were told to stay out, tells it why, and

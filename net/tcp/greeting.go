@@ -178,6 +178,9 @@ func (g *greeter) hear() (kind uint8, fields []byte, err error) {
 	if _, err := io.ReadFull(g.conn, h[:len(greetingMagic)]); err != nil {
 		return 0, nil, err
 	}
+	if beginsTLS(h[:]) {
+		return 0, nil, fmt.Errorf("%w: %w: it speaks TLS, this end does not: %s", errAlien, ipc.ErrTLS, bothTLS)
+	}
 	if string(h[:len(greetingMagic)]) != greetingMagic {
 		return 0, nil, fmt.Errorf("%w: it begins with %q", errAlien, h[:len(greetingMagic)])
 	}

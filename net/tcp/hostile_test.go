@@ -346,7 +346,7 @@ func TestBulkSockets(t *testing.T) {
 // half is a conn of which the test plays the dialer, on bare sockets.
 type half struct {
 	conn           *conn
-	messages, bulk *net.TCPConn
+	messages, bulk greeted
 }
 
 func newHalf(t testing.TB, ctx context.Context, l *listener) half {
@@ -364,7 +364,7 @@ func newHalf(t testing.TB, ctx context.Context, l *listener) half {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*net.TCPConn{messages, bulk} {
+	for _, s := range []greeted{messages, bulk} {
 		_ = s.SetDeadline(time.Now().Add(30 * time.Second))
 	}
 	t.Cleanup(func() {

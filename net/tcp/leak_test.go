@@ -45,7 +45,7 @@ func TestLeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	round := func(i int) {
-		connect(t, ctx, &a, &b)
+		connect(t, ctx, &a, &b, nil)
 		for _, e := range []end{a, b} {
 			if _, err := e.Reserve(ctx, 1, 1000); err != nil {
 				t.Fatal(err)

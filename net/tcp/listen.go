@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,15 +33,16 @@ type listener struct {
 	*ipc.Arrivals[*conn]
 	transport *Transport
 	options   ipc.Options
+	tls       *tls.Config // nil without TLS
 	sock      *net.TCPListener
 
 	refused  atomic.Uint64
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 
 	mu       sync.Mutex
-	dialing  map[*net.TCPConn]struct{}     // handshakes under way
-	unproved []*net.TCPConn                // of these, without a proof yet, oldest first
-	expected map[token]chan<- *net.TCPConn // bulk sockets that are to come, each once
+	dialing  map[*net.TCPConn]struct{} // handshakes under way
+	unproved []*net.TCPConn            // of these, without a proof yet, oldest first
+	expected map[token]chan<- greeted  // bulk sockets that are to come, each once
 	closed   bool
 }
 
@@ -52,6 +54,10 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		return nil, err
 	}
 	if err := checkAddr(addr); err != nil {
+		return nil, err
+	}
+	config, err := tlsConfig(&o)
+	if err != nil {
 		return nil, err
 	}
 	nl, err := net.Listen("tcp", addr)
@@ -66,9 +72,9 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		return nil, fmt.Errorf("%w: no Secret, and %s can be reached from other hosts", ipc.ErrBadOption, nl.Addr())
 	}
 	l := &listener{
-		transport: t, options: o, sock: nl.(*net.TCPListener),
+		transport: t, options: o, tls: config, sock: nl.(*net.TCPListener),
 		dialing:  map[*net.TCPConn]struct{}{},
-		expected: map[token]chan<- *net.TCPConn{},
+		expected: map[token]chan<- greeted{},
 		warnings: ipc.NewWarnings(o.Logger),
 	}
 	news := o.Waiter
@@ -166,6 +172,8 @@ func failure(err error, admitted bool) string {
 		return "version"
 	case errors.Is(err, ipc.ErrSecret):
 		return "secret"
+	case errors.Is(err, ipc.ErrTLS):
+		return "tls"
 	case admitted:
 		return "admitted"
 	}
@@ -234,8 +242,8 @@ func (l *listener) proved(c *net.TCPConn) {
 
 // expect says that the bulk socket with this token may come. Whatever comes or does not,
 // forget is called afterwards.
-func (l *listener) expect(t token) (arrived <-chan *net.TCPConn, ok bool) {
-	ch := make(chan *net.TCPConn, 1)
+func (l *listener) expect(t token) (arrived <-chan greeted, ok bool) {
+	ch := make(chan greeted, 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -245,13 +253,13 @@ func (l *listener) expect(t token) (arrived <-chan *net.TCPConn, ok bool) {
 	return ch, true
 }
 
-func (l *listener) forget(t token, arrived <-chan *net.TCPConn) {
+func (l *listener) forget(t token, arrived <-chan greeted) {
 	l.mu.Lock()
 	delete(l.expected, t)
 	l.mu.Unlock()
 	select {
 	case c := <-arrived:
-		if c != nil {
+		if c.TCPConn != nil {
 			c.Close()
 		}
 	default:
@@ -259,7 +267,7 @@ func (l *listener) forget(t token, arrived <-chan *net.TCPConn) {
 }
 
 // deliver hands a bulk socket to the handshake that expects it, once.
-func (l *listener) deliver(t token, c *net.TCPConn) bool {
+func (l *listener) deliver(t token, c greeted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	arrived := l.expected[t]
@@ -267,7 +275,7 @@ func (l *listener) deliver(t token, c *net.TCPConn) bool {
 		return false
 	}
 	delete(l.expected, t)
-	delete(l.dialing, c)
+	delete(l.dialing, c.TCPConn)
 	arrived <- c
 	return true
 }

@@ -3,6 +3,9 @@ package tcp
 import (
 	"context"
 	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ring"
@@ -23,33 +26,52 @@ type input struct {
 // read takes all that netpoll has, in netpoll's goroutine; never two at a time.
 func (c *conn) read() {
 	got := false
-	for c.netpoll.Reader().Len() > 0 {
+	for more := true; more; {
 		if c.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 			// it is not wanted any more
 			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len())
 			_ = c.netpoll.Reader().Release()
-			continue
+			break
 		}
 		complete, err := c.input.step(c)
-		if err != nil {
+		switch {
+		case err == unix.EAGAIN, err == io.EOF:
+			more = false
+		case err != nil:
 			_ = c.corrupt(err)
-			continue
 		}
 		got = got || complete
 	}
-	c.beats.partial.Store(c.input.have > 0)
+	c.beats.partial.Store(c.input.have > 0 || c.sock.tls != nil && c.sock.tls.at.within())
 	if got {
 		c.data.Wake()
 	}
+}
+
+// take reads bytes as they came. unix.EAGAIN says that there are none now.
+func (c *conn) take(b []byte) (int, error) {
+	if c.netpoll.Reader().Len() == 0 {
+		return 0, unix.EAGAIN
+	}
+	n, err := c.netpoll.Read(b)
+	c.beats.arrived.Add(uint64(n))
+	return n, err
+}
+
+// open reads bytes as the peer wrote them.
+func (in *input) open(c *conn, b []byte) (int, error) {
+	if c.sock.tls != nil {
+		return c.sock.tls.read(b)
+	}
+	return c.take(b)
 }
 
 // step takes a header or a part of a body, and reports whether a message is complete with
 // it.
 func (in *input) step(c *conn) (complete bool, err error) {
 	if in.have < frameHeader {
-		n, err := c.netpoll.Read(in.header[in.have:])
+		n, err := in.open(c, in.header[in.have:])
 		in.have += n
-		c.beats.arrived.Add(uint64(n))
 		if in.have < frameHeader || err != nil {
 			return false, err
 		}
@@ -58,9 +80,8 @@ func (in *input) step(c *conn) (complete bool, err error) {
 			return false, err
 		}
 	} else {
-		n, err := c.netpoll.Read(in.body[in.filled:])
+		n, err := in.open(c, in.body[in.filled:])
 		in.filled += n
-		c.beats.arrived.Add(uint64(n))
 		if err != nil {
 			return false, err
 		}

@@ -48,6 +48,7 @@ const socketClosed = 1 << 62
 type socket struct {
 	fd    int
 	state atomic.Int64
+	tls   *sealed // nil without TLS
 }
 
 // enter says that the descriptor is about to be used, false when it is closed. The caller
@@ -94,6 +95,9 @@ func (s *socket) send(iov []unix.Iovec, total int) (int, error) {
 		return 0, net.ErrClosed
 	}
 	defer s.leave()
+	if s.tls != nil {
+		return s.tls.send(s.fd, iov)
+	}
 	return sendmsg(s.fd, iov, total)
 }
 
@@ -103,6 +107,9 @@ func (s *socket) recv(iov []unix.Iovec, total int) (int, error) {
 		return 0, net.ErrClosed
 	}
 	defer s.leave()
+	if s.tls != nil {
+		return s.tls.recv(iov)
+	}
 	return recvmsg(s.fd, iov, total)
 }
 

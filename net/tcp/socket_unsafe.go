@@ -45,6 +45,9 @@ func message(trap uintptr, fd int, iov []unix.Iovec, total int, flags uintptr) (
 	}
 }
 
+// buffer returns the bytes that v describes.
+func buffer(v unix.Iovec) []byte { return unsafe.Slice(v.Base, v.Len) }
+
 // iovec describes b, which must not be empty.
 func iovec(b []byte) (v unix.Iovec) {
 	v.Base = unsafe.SliceData(b)

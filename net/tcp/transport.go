@@ -51,6 +51,14 @@ func NewUnchecked() *Transport {
 	return t
 }
 
+// sumsOf returns whether an end with these options wants checksums. TLS has better ones.
+func (t *Transport) sumsOf(o *ipc.Options) uint8 {
+	if o.TLS != nil {
+		return noSums
+	}
+	return t.sums
+}
+
 // Name is "tcp".
 func (*Transport) Name() string { return "tcp" }
 
@@ -116,7 +124,7 @@ func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options)
 // dial opens the two sockets of a conn.
 func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.Conn, error) {
 	own := o.Introduce(0)
-	messages, w, err := connect(ctx, addr, o, &hello{sums: t.sums, wire: encoding.AppendHello(nil, &own)})
+	messages, w, err := connect(ctx, addr, o, &hello{sums: t.sumsOf(o), wire: encoding.AppendHello(nil, &own)})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +142,7 @@ func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.
 }
 
 // connect opens one connection, greetings included.
-func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.TCPConn, welcome, error) {
+func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (greeted, welcome, error) {
 	var busy *ipc.BusyError
 	c, w, err := greetListener(ctx, addr, o, h, &busy)
 	if err != nil {
@@ -145,23 +153,28 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.T
 
 // greetListener is connect that says by busy whether the listener was busy when it was
 // last heard.
-func greetListener(ctx context.Context, addr string, o *ipc.Options, h *hello, busy **ipc.BusyError) (*net.TCPConn, welcome, error) {
+func greetListener(ctx context.Context, addr string, o *ipc.Options, h *hello, busy **ipc.BusyError) (greeted, welcome, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EADDRNOTAVAIL) {
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
 			err = op.Err // without the address, which Dial's error has
 		}
-		return nil, welcome{}, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
+		return greeted{}, welcome{}, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
 	if err != nil {
-		return nil, welcome{}, err
+		return greeted{}, welcome{}, err
 	}
 	c := nc.(*net.TCPConn)
 	_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
 	cancel := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer cancel()
-	g := newGreeter(c, o.Secret)
+	s, err := dialTLS(ctx, c, o)
+	if err != nil {
+		c.Close()
+		return greeted{}, welcome{}, dialError(err, s, o)
+	}
+	g := newGreeter(within(c, s), o.Secret)
 	g.busy = func(b *ipc.BusyError) error {
 		*busy = b
 		_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
@@ -173,13 +186,16 @@ func greetListener(ctx context.Context, addr string, o *ipc.Options, h *hello, b
 	}
 	if err != nil {
 		c.Close()
-		return nil, w, dialError(err)
+		return greeted{}, w, dialError(err, s, o)
 	}
-	return c, w, nil
+	return greeted{c, s}, w, nil
 }
 
 // dialError returns the dialer's error for an error of the greetings.
-func dialError(err error) error {
+func dialError(err error, s *sealed, o *ipc.Options) error {
+	if s != nil {
+		err = tlsError(err, "listener", o)
+	}
 	switch {
 	case errors.Is(err, errAlien):
 		return fmt.Errorf("%w: %w", ipc.ErrNotRingside, err)
