@@ -5,12 +5,16 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 const (
 	// columnTile is the most columns that are folded at a time: few enough that their
 	// states stay in the first-level cache.
 	columnTile = 2048
+	// softmaxTile is about how many elements of a softmax over columns are gone through
+	// at a time, which then stay in the second-level cache.
+	softmaxTile = 1 << 16
 	// minColumns is the least columns beside each other that are worth a call for each
 	// row.
 	minColumns = 8
@@ -127,3 +131,78 @@ func (c *columns[T]) finish() {
 		}
 	}
 }
+
+// softmaxColumns lowers softmax and related operations along a dim that is not the last,
+// by tiles of columns.
+func softmaxColumns[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
+	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
+	width := min(max(softmaxTile/n, 64)&^15, columnTile)
+	tiles := (inner + width - 1) / width
+	return func(r *run) error {
+		dst, a, b := buf[T](r, &s.Out), buf[T](r, &s.In[0]), buf[T](r, &s.In[len(s.In)-1])
+		for lo, hi := r.share(outer*tiles, 1); lo < hi && !r.stopped(); lo++ {
+			first := lo % tiles * width
+			m := min(width, inner-first)
+			rows := stripe[T]{first: lo/tiles*n*inner + first, step: inner, width: m}
+			room := scratchRow[T](r, 1, 3*m)
+			top, t, sum := room[:m], room[m:2*m], newColumns(r, k, room[2*m:], n)
+			switch s.Op {
+			case tensor.OpSoftmax, tensor.OpLogSoftmax:
+				copy(top, rows.of(a, 0))
+				for j := 1; j < n && !r.stopped(); j++ {
+					k.Max(top, top, rows.of(a, j))
+				}
+				for j := 0; j < n && !r.stopped(); j++ {
+					e := t
+					if s.Op == tensor.OpSoftmax {
+						e = rows.of(dst, j)
+					}
+					k.Sub(e, rows.of(a, j), top)
+					k.Exp(e, e)
+					sum.row(e)
+				}
+				sum.finish()
+				if s.Op == tensor.OpSoftmax {
+					k.Recip(sum.out, sum.out)
+				} else {
+					k.Log(sum.out, sum.out)
+				}
+				for j := 0; j < n && !r.stopped(); j++ {
+					d := rows.of(dst, j)
+					if s.Op == tensor.OpSoftmax {
+						k.Mul(d, d, sum.out)
+					} else { // one after the other, as in LogSoftmax of a row
+						k.Sub(d, rows.of(a, j), top)
+						k.Sub(d, d, sum.out)
+					}
+				}
+			case tensor.OpSoftmaxGrad:
+				for j := 0; j < n && !r.stopped(); j++ {
+					k.Mul(t, rows.of(a, j), rows.of(b, j))
+					sum.row(t)
+				}
+				sum.finish()
+				for j := 0; j < n && !r.stopped(); j++ {
+					k.Sub(t, rows.of(b, j), sum.out)
+					k.Mul(rows.of(dst, j), rows.of(a, j), t)
+				}
+			default:
+				for j := 0; j < n && !r.stopped(); j++ {
+					sum.row(rows.of(b, j))
+				}
+				sum.finish()
+				for j := 0; j < n && !r.stopped(); j++ {
+					k.Exp(t, rows.of(a, j))
+					k.Mul(t, t, sum.out)
+					k.Sub(rows.of(dst, j), rows.of(b, j), t)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// stripe is where the rows of a tile of columns lie.
+type stripe[T float] struct{ first, step, width int }
+
+func (s *stripe[T]) of(x []T, j int) []T { return x[s.first+j*s.step:][:s.width] }

@@ -16,7 +16,7 @@
 //	loops.go               the loop of each elementwise operation and dtype
 //	tiles.go chain.go      chains of them, tile by tile
 //	tilefold.go            chains that end in a reduction
-//	reduce.go columns.go   reductions; those over columns
+//	reduce.go columns.go   reductions; those over columns, and softmax
 //	rows.go                operations of whole rows
 //	normgrad.go            gradients of a norm in one pass
 //	loss.go                cross entropy

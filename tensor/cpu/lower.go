@@ -159,9 +159,6 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.OpMaxPool2D, tensor.OpAvgPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2DGrad:
 		return 4 * max(n, s.In[0].Shape.Elems())
 	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
-		if s.Out.Shape[int(s.Ints[0])+1:].Elems() != 1 {
-			return 0
-		}
 		return 4 * n
 	case tensor.OpCausalSoftmax, tensor.OpRope, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return 4 * n

@@ -46,9 +46,12 @@ func scratchRow[T any](r *run, i, n int) []T {
 }
 
 // alongDim lowers softmax and related operations. Rows along the last dim are read in
-// place, others are copied out and back.
+// place, few columns beside each other are copied out and back.
 func alongDim[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
+	if inner >= minColumns {
+		return softmaxColumns(s, k)
+	}
 	row := func(dst, a, b []T) {
 		switch s.Op {
 		case tensor.OpSoftmax:
@@ -74,7 +77,8 @@ func alongDim[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 			return nil
 		}
 		x, y, z := scratchRow[T](r, 0, n), scratchRow[T](r, 1, n), scratchRow[T](r, 2, n)
-		for o := range outer {
+		lo, hi := r.share(outer, 1)
+		for o := lo; o < hi; o++ {
 			for i := range inner {
 				if r.stopped() {
 					return nil
