@@ -99,6 +99,7 @@ func Scenarios() []Scenario {
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
 		{"torch", "training steps of eight models through a cluster of processes, beside PyTorch", runTorch},
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
+		{"torch-backend", "calls of torch.distributed and DDP steps of two processes over ringside.torch, beside Gloo", runBackend},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
 		{"ops-table", "every operation of the op table by dtypes and layouts, beside PyTorch and the least that the machine needs", runOpsTable},

@@ -112,7 +112,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			}
 			for _, s := range scenarios {
 				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce, Table: table})
-				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
+				if (errors.Is(err, bench.ErrNoTorch) || errors.Is(err, bench.ErrNoBackend)) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
 				}
