@@ -75,7 +75,8 @@ type Device struct {
 	need int        // the most of temp that a program needed since Trim
 	ran  bool       // a program ran since Trim
 	outs []*shm.Block
-	sums []uint64 // see run
+	sums []uint64          // see run
+	told func(device.Step) // see TraceSteps
 
 	runs  atomic.Uint64
 	plans *device.Cache[*compiled]
@@ -225,6 +226,8 @@ type compiled struct {
 	steps  []lowered
 	shares bool // some step is shared among threads
 	sums   int  // most that a step needs of run.sums
+
+	told []device.Step // of plan, made when the first is told
 }
 
 // Parsed implements device.Program.

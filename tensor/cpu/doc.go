@@ -12,6 +12,7 @@
 //
 //	device.go space.go     a Device, the values of a session on it
 //	lower.go run.go        turns a plan into functions, once, and runs it
+//	told.go                tells of the steps that it runs
 //	elementwise.go         single elementwise operations
 //	loops.go               the loop of each elementwise operation and dtype
 //	tiles.go chain.go      chains of them, tile by tile

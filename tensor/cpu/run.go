@@ -136,17 +136,18 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 	if err := d.bind(s, c, scalars, stop); err != nil {
 		return err
 	}
+	timed := d.trace != nil || d.told != nil
 	for i := range c.steps {
 		at = c.steps[i].instr
 		var start time.Time
-		if d.trace != nil {
+		if timed {
 			start = time.Now()
 		}
 		if err := d.runStep(&c.steps[i]); err != nil {
 			return plan.RunError(at, err)
 		}
-		if d.trace != nil {
-			d.trace(plan, i, time.Since(start))
+		if timed {
+			d.tell(c, i, start)
 		}
 	}
 	for i := range plan.Outputs {

@@ -22,7 +22,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport)}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport), events: o.Trace}
 	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
 	for _, st := range o.Config.Stages() {
 		for i, r := range st.Workers {

@@ -53,6 +53,7 @@ type Engine struct {
 	ctx    context.Context // done with Close, for waits that have no other
 	cancel context.CancelFunc
 	stats  counters
+	events *Events // nil unless Options.Trace
 
 	watched watched // the context of the last Submit
 

@@ -65,6 +65,9 @@ type Options struct {
 	// read. A worker accepts no other kind unless its options say so.
 	Segment shm.Options
 
+	// Trace receives what the engine does, for package trace. nil: it does not measure.
+	Trace *Events
+
 	// Session configures the session that Open makes.
 	Session *tensor.SessionOptions
 

@@ -13,6 +13,8 @@ import (
 // await waits for the answer to e.run, which was just sent.
 func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.stats.roundTrips.Add(1)
+	began := e.events.now()
+	defer func() { e.events.add(wire.EventWait, began, e.run.Seq, 0) }()
 	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
 	e.expected = e.expected[:0]
 	for range e.run.Fetch {

@@ -27,4 +27,12 @@ const (
 	EventProgram    = wire.EventProgram
 	EventCollective = wire.EventCollective
 	EventOverlapped = wire.EventOverlapped
+	EventStep       = wire.EventStep
+	EventCompile    = wire.EventCompile
+	EventSent       = wire.EventSent
+	EventSubmit     = wire.EventSubmit
+	EventWait       = wire.EventWait
+	EventUpload     = wire.EventUpload
+	EventRead       = wire.EventRead
+	EventFree       = wire.EventFree
 )

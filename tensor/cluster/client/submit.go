@@ -45,7 +45,11 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	}
 	e.stats.batches.Add(1)
 	e.frees = append(e.frees, b.Frees...)
+	began := e.events.now()
 	got, err := e.submit(ctx, b)
+	if e.events != nil {
+		e.events.submitted(began, e.seq, b, got)
+	}
 	if !b.Sync && len(b.Fetch) == 0 {
 		return nil, err
 	}
@@ -250,6 +254,9 @@ func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, err
 	if bytes > 0 {
 		e.ahead = append(e.ahead, sent{e.seq, bytes})
 		e.aheadB += bytes
+		if e.events != nil {
+			e.events.add(wire.EventUpload, time.Now(), uint64(len(run.Uploads)), uint64(bytes))
+		}
 		e.stats.uploads.Add(uint64(len(run.Uploads)))
 		e.stats.uploadBytes.Add(uint64(bytes))
 	}
@@ -313,7 +320,7 @@ func (e *Engine) send(ctx context.Context, kind uint32, m wire.Message, files ..
 
 // sendMessage sends e.message.
 func (e *Engine) sendMessage(ctx context.Context, kind uint32, files ...*os.File) error {
-	n := len(e.message)
+	n, began := len(e.message), e.events.now()
 	buf, err := e.to.TryReserve(kind, n)
 	if errors.Is(err, ipc.ErrFull) {
 		buf, err = e.room(ctx, kind, n)
@@ -326,6 +333,7 @@ func (e *Engine) sendMessage(ctx context.Context, kind uint32, files ...*os.File
 		e.stats.messages.Add(1)
 		e.stats.bytes.Add(uint64(n))
 		err = e.to.Commit(files...)
+		e.events.sent(began, kind, n)
 	}
 	if err != nil {
 		return e.broken(err)

@@ -98,7 +98,12 @@ func (b *base) free() {
 
 // do handles a message of the client. errProtocol and errTeam end the session, errAgain
 // means that the message is not done, any other error ends the worker.
-func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
+func (b *base) do(ctx context.Context, r runner, m *ipc.Message) (err error) {
+	defer func() {
+		if !errors.Is(err, errAgain) {
+			b.count(m.Kind)
+		}
+	}()
 	switch m.Kind {
 	case wire.KindSegment:
 		if err := wire.MapSegment(b.table, b.id, m); err != nil {
@@ -115,6 +120,13 @@ func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
 	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
 }
 
+// count counts a message of the client.
+func (b *base) count(kind uint32) {
+	if n := b.usage.numbers.Next(kind); b.monitor.on {
+		b.usage.number = n
+	}
+}
+
 // addProgram takes a program, or a part of one.
 func (b *base) addProgram(r runner, m *ipc.Message) error {
 	var body wire.Body
@@ -125,8 +137,12 @@ func (b *base) addProgram(r runner, m *ipc.Message) error {
 	if err != nil || encoded == nil {
 		return err
 	}
-	hash := tensor.Hash(body.Hash)
-	b.programs.put(hash, r.compile(hash, encoded), len(encoded))
+	hash, began := tensor.Hash(body.Hash), b.monitor.now()
+	p := r.compile(hash, encoded)
+	if p.parsed != nil {
+		b.monitor.compiled(b.id, began, hash, len(p.parsed.Instrs))
+	}
+	b.programs.put(hash, p, len(encoded))
 	b.stats.programs.Add(1)
 	return nil
 }
@@ -203,9 +219,20 @@ func (b *base) runProgram(p device.Program, hash tensor.Hash, first uint64, inpu
 		return b.space.Run(p, first, inputs, scalars, nil)
 	}
 	began := time.Now()
-	err := b.space.Run(p, first, inputs, scalars, nil)
+	err := b.runSteps(p, first, inputs, scalars)
 	b.monitor.program(b.id, began, hash, len(p.Parsed().Instrs))
 	return err
+}
+
+// runSteps runs a compiled program, and keeps its steps where the device tells them. The
+// listener's goroutine uses the monitor meanwhile, but not its steps.
+func (b *base) runSteps(p device.Program, first uint64, inputs []uint64, scalars []float64) error {
+	b.monitor.steps = b.monitor.steps[:0]
+	if d, ok := b.dev.(device.StepTracer); ok {
+		d.TraceSteps(b.monitor.step)
+		defer d.TraceSteps(nil)
+	}
+	return b.space.Run(p, first, inputs, scalars, nil)
 }
 
 // hand puts the handles of an answer's values into it.

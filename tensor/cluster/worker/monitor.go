@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 const (
@@ -31,11 +33,15 @@ type monitor struct {
 	log  []wire.Event // a ring: event i is at i%logSize; nil while none is wanted
 	next uint64       // number of the next event
 	from uint64       // number of the oldest event that is kept
+
+	steps []device.Step // of the program that runs
 }
 
 // usage is what is measured of one session.
 type usage struct {
-	runs          uint64 // counted always
+	runs          uint64       // counted always
+	numbers       wire.Numbers // of the client's messages, counted always
+	number        uint32       // of the message that is handled; 0 for none
 	busy, waiting time.Duration
 }
 
@@ -86,10 +92,12 @@ func (m *monitor) message(u *usage, began time.Time, kind uint32, session uint64
 	took := end.Sub(began)
 	m.busy += took
 	m.messages++
+	number := uint32(0)
 	if u != nil {
 		u.busy += took
+		number, u.number = u.number, 0
 	}
-	m.event(wire.EventMessage, session, began, took, uint64(kind), uint64(n))
+	m.event(wire.EventMessage, session, began, took, wire.Numbered(kind, number), uint64(n))
 	if end.After(m.until) {
 		m.on, m.log = false, nil
 	}
@@ -115,14 +123,29 @@ func (m *monitor) event(kind wire.EventKind, session uint64, began time.Time, to
 	m.from = max(m.from, m.next-min(m.next, logSize))
 }
 
-// program notes that a program ran.
+// program notes that a program ran, and its steps.
 func (m *monitor) program(session uint64, began time.Time, hash tensor.Hash, instrs int) {
-	name := uint64(0)
-	for _, b := range hash[:8] {
-		name = name<<8 | uint64(b)
+	took := time.Since(began)
+	for i := range m.steps {
+		s := &m.steps[i]
+		m.event(wire.EventStep, session, s.Began, s.Took, wire.PackOps(s.Ops), uint64(s.Bytes))
 	}
-	m.event(wire.EventProgram, session, began, time.Since(began), name, uint64(instrs))
+	m.event(wire.EventProgram, session, began, took, hashName(hash), uint64(instrs))
 }
+
+// hashName returns the part of a program's hash that events have.
+func hashName(hash tensor.Hash) uint64 { return binary.BigEndian.Uint64(hash[:8]) }
+
+// compiled notes that a program was made ready to run. began is zero if the worker did
+// not measure then.
+func (m *monitor) compiled(session uint64, began time.Time, hash tensor.Hash, instrs int) {
+	if !began.IsZero() {
+		m.event(wire.EventCompile, session, began, time.Since(began), hashName(hash), uint64(instrs))
+	}
+}
+
+// step keeps a step of the program that runs.
+func (m *monitor) step(s device.Step) { m.steps = append(m.steps, s) }
 
 // collective notes that a collective is over which began at began and for which the
 // worker has waited since asked. Both are zero if the worker did not measure then.

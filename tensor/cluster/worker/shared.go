@@ -269,9 +269,13 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 			}
 		}
 	}()
+	began, rewritten := s.monitor.now(), s.traffic.rewritten
 	r, err := s.planOf(p, ins)
 	if err != nil {
 		return 0, err
+	}
+	if s.traffic.rewritten > rewritten {
+		s.monitor.compiled(s.id, began, tensor.Hash(run.Hash), len(p.parsed.Instrs))
 	}
 	ids := make([]uint64, len(ins))
 	for i, v := range ins {

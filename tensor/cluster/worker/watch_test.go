@@ -2,11 +2,13 @@ package worker_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // watched is an answer whose counters are found by name.
@@ -68,7 +70,7 @@ func TestWatch(t *testing.T) {
 		got.Sessions[0].Busy == 0 || got.Sessions[0].Workers != 1 || got.Sessions[0].Bytes == 0 {
 		t.Errorf("sessions: %+v", got.Sessions)
 	}
-	programs, runs := 0, 0
+	programs, runs, steps := 0, 0, 0
 	for i, e := range got.Events {
 		switch {
 		case e.Kind == wire.EventProgram:
@@ -77,11 +79,22 @@ func TestWatch(t *testing.T) {
 				t.Errorf("event %d: %+v", i, e)
 			}
 			// The event of the message ends after, and so comes after, the program's.
+			if _, tells := f.dev.(device.StepTracer); tells && steps != 1 {
+				t.Errorf("event %d: a program of %d steps, expected one", i, steps)
+			}
+			steps = 0
 			if outer := got.Events[i+1]; outer.Kind != wire.EventMessage || outer.Begin > e.Begin || outer.Begin+outer.Took < e.Begin+e.Took {
 				t.Errorf("event %d, %+v, is not in %+v", i, e, outer)
 			}
-		case e.Kind == wire.EventMessage && e.What == uint64(wire.KindRun):
-			runs++
+		case e.Kind == wire.EventStep:
+			steps++
+			if ops := e.Ops(nil); !slices.Equal(ops, []tensor.Op{tensor.OpAdd, tensor.OpTanh}) || e.Bytes != 24 {
+				t.Errorf("event %d: a step of %v and %d bytes", i, ops, e.Bytes)
+			}
+		case e.Kind == wire.EventMessage && e.Message() == wire.KindName(wire.KindRun):
+			if runs++; e.Number() != uint32(1+runs) { // the first came before
+				t.Errorf("event %d: run %d has number %d", i, runs, e.Number())
+			}
 		}
 	}
 	if programs != more || runs != more || got.More {

@@ -276,6 +276,7 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Bytes: cmp.Or(quota, device.Room(w.dev)), Worker: w.name}
 	b := newBase(&w.env, &open, w.memoryOf(&open, reply), quota)
 	w.owners.set(b.id, &b.uploads)
+	b.count(m.Kind)
 	if open.Workers > 1 {
 		return w.openShared(ctx, b, &open, reply)
 	}

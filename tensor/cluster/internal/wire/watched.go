@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/encoding"
+import (
+	"github.com/ringside-go/ringside/ipc/encoding"
+	"github.com/ringside-go/ringside/tensor"
+)
 
 // Watched answers a Watch.
 //
@@ -54,8 +57,10 @@ type EventKind uint8
 
 // Kinds of event. A number is never used twice.
 const (
-	// EventMessage is a message that was handled. The field What has its kind, Bytes its
-	// length.
+	// EventMessage is a message that was handled. The lower half of the field What has
+	// its kind, the upper half its number among the messages of this kind that the
+	// session's client sent, from 1 on; 0 for a message that has none (see Numbered).
+	// Bytes is its length.
 	EventMessage EventKind = 1
 	// EventProgram is a program that was run. The field What has 8 bytes of its hash,
 	// Bytes its number of instructions.
@@ -66,7 +71,78 @@ const (
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.
 	EventOverlapped EventKind = 4
+	// EventStep is a step of a program: operations that the worker did at once. The field
+	// What has the operations (see PackOps), Bytes the bytes that it read and wrote.
+	EventStep EventKind = 5
+	// EventCompile is a program that came and was made ready to run, or was rewritten for
+	// several workers. The field What has 8 bytes of the hash of the client's program,
+	// Bytes the number of its instructions.
+	EventCompile EventKind = 6
+
+	// The kinds below are events of a client. They travel in no message.
+
+	// EventSent is a message that the client sent, with the fields of EventMessage.
+	EventSent EventKind = 32
+	// EventSubmit is a batch from its begin until Submit returned. The field What has the
+	// number of its Run.
+	EventSubmit EventKind = 33
+	// EventWait is a wait for the workers' answer to a Run. The field What has its
+	// number.
+	EventWait EventKind = 34
+	// EventUpload is uploads that a Run announced, EventRead values that came with its
+	// answer, EventFree values that it freed. The field What has their number, Bytes
+	// their bytes, 0 for those freed.
+	EventUpload EventKind = 35
+	EventRead   EventKind = 36
+	EventFree   EventKind = 37
 )
+
+// numbered are the kinds of a client's messages that are counted at both ends, each by
+// itself: not every worker receives every kind.
+var numbered = [...]uint32{KindOpenSession, KindSegment, KindBody, KindRun, KindSave}
+
+// Numbers counts messages by kind.
+type Numbers [len(numbered)]uint32
+
+// Next counts a message and returns its number, 0 if messages of its kind are not
+// counted.
+func (n *Numbers) Next(kind uint32) uint32 {
+	for i, k := range numbered {
+		if k == kind {
+			n[i]++
+			return n[i]
+		}
+	}
+	return 0
+}
+
+// Numbered returns the field What of EventMessage and EventSent.
+func Numbered(kind, number uint32) uint64 { return uint64(number)<<32 | uint64(kind) }
+
+// packed is the number of operations that an event names.
+const packed = 8
+
+// PackOps returns the first operations of a step in the field What of EventStep: a byte
+// each, the first in the lowest, its number and 1.
+func PackOps(ops []tensor.Op) (what uint64) {
+	for i, op := range ops[:min(len(ops), packed)] {
+		what |= (uint64(op) + 1) & 0xff << (8 * i)
+	}
+	return what
+}
+
+// Ops appends the operations of an EventStep.
+func (e *Event) Ops(dst []tensor.Op) []tensor.Op {
+	for what := e.What; what != 0; what >>= 8 {
+		if b := what & 0xff; b != 0 {
+			dst = append(dst, tensor.Op(b-1))
+		}
+	}
+	return dst
+}
+
+// Number returns the number of the message that an EventMessage or EventSent is about.
+func (e *Event) Number() uint32 { return uint32(e.What >> 32) }
 
 // Limits of a Watched.
 const (

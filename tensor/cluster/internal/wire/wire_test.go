@@ -6,10 +6,12 @@ import (
 	"flag"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc/encoding/encodingtest"
+	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
@@ -227,5 +229,34 @@ func TestNames(t *testing.T) {
 	}
 	if KindName(0) != "unknown kind" || CodeOK.String() != "ok" || CodeInternal.String() != "internal error" || Code(99).String() != "code 99" {
 		t.Error("names are wrong")
+	}
+}
+
+// TestEventOps: a step's operations travel as bytes, so there must not be more of them,
+// and what does not fit is left out.
+func TestEventOps(t *testing.T) {
+	all := tensor.Ops()
+	if last := all[len(all)-1]; last >= 255 {
+		t.Fatalf("operation %v has number %d; an event has a byte for it", last, last)
+	}
+	for i := range all {
+		want := all[i:min(i+packed, len(all))]
+		e := Event{What: PackOps(all[i:])}
+		if got := e.Ops(nil); !slices.Equal(got, want) {
+			t.Errorf("%v becomes %v", want, got)
+		}
+	}
+}
+
+// TestNumbers: messages are counted by kind.
+func TestNumbers(t *testing.T) {
+	var n Numbers
+	for _, c := range []struct{ kind, want uint32 }{{KindRun, 1}, {KindRun, 2}, {KindBody, 1}, {KindLink, 0}, {KindRun, 3}} {
+		if got := n.Next(c.kind); got != c.want {
+			t.Errorf("%s: %d, expected %d", KindName(c.kind), got, c.want)
+		}
+	}
+	if e := (Event{What: Numbered(KindRun, 7)}); e.Message() != KindName(KindRun) || e.Number() != 7 {
+		t.Errorf("%s %d", e.Message(), e.Number())
 	}
 }
