@@ -74,6 +74,7 @@
 //	tensor/cluster/dispatcher   places sessions on workers and forwards
 //	tensor/cluster/worker       runs programs for others
 //	tensor/cluster/metrics      names of counters, rates between two answers of a cluster
+//	tensor/cluster/trace        what a cluster and its client do, as files; their summary
 //	tensor/cluster/breaker        attackers beside an honest client, in tests
 //	tensor/cluster/internal/wire  the messages of sessions
 //	tensor/cluster/internal/turn  how sessions of several workers take turns

@@ -121,6 +121,7 @@ var floors = map[string]int{
 	"tensor/cluster/dispatcher":        4,
 	"tensor/cluster/worker":            4,
 	"tensor/cluster":                   5,
+	"tensor/cluster/trace":             5,
 	"tensor/cluster/breaker":           6,
 	"tensor/train":                     5,
 	"tensor/cuda/driver":               0,

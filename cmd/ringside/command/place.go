@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/cluster/trace"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -43,6 +45,8 @@ type place struct {
 	stages int
 	micro  int            // micro-batches, 0: as many as stages deserve
 	staged *config.Config // for stages, of the model's parts
+
+	rec recording
 }
 
 // whereFlags are those of programs that one worker runs.
@@ -150,6 +154,7 @@ type seat struct {
 	addr     string
 	secret   []byte
 	device   device.Device // nil through a cluster
+	rec      *recording
 }
 
 // reopenTimeout is longer than a worker that dies again and again waits for its next
@@ -186,6 +191,8 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		return nil, usagef("--connect and --device exclude each other: the workers of that cluster are there already")
 	case p.workers > shard.MaxRanks:
 		return nil, usagef("--workers %d: expected 1 to %d", p.workers, shard.MaxRanks)
+	case p.inProcess && p.rec.wanted():
+		return nil, usagef("--trace and --log are about a cluster, and --in-process has none: say --workers 1 instead")
 	case p.inProcess:
 		return here()
 	case p.connect != "":
@@ -193,12 +200,12 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dial(ctx, &seat{addr: p.connect, secret: secret}, layout)
+		return dial(ctx, &seat{addr: p.connect, secret: secret, rec: &p.rec}, layout)
 	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil && p.device == "":
 		addr := local.DispatcherAddr(local.Dir())
 		_, err := status(ctx, nil, addr)
 		if err == nil {
-			return dial(ctx, &seat{addr: addr}, layout)
+			return dial(ctx, &seat{addr: addr, rec: &p.rec}, layout)
 		}
 		if !errors.Is(err, ipc.ErrNoListener) {
 			return nil, fmt.Errorf("a dispatcher is there but does not answer: %w", err)
@@ -220,7 +227,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c}, layout)
+	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c, rec: &p.rec}, layout)
 	if err != nil {
 		c.Close()
 	}
@@ -249,9 +256,25 @@ func (s *seat) reopen(ctx context.Context) error {
 }
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
-	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret, Config: layout})
+	o := client.Options{Secret: s.secret, Config: layout}
+	if s.rec != nil && s.rec.wanted() {
+		if s.rec.Recorder == nil {
+			m, err := client.NewMonitor(ctx, &o, s.addr)
+			if err != nil {
+				return nil, advised(err, s.addr)
+			}
+			if err := s.rec.begin(ctx, m); err != nil {
+				return nil, err
+			}
+		}
+		o.Name, o.Trace = fmt.Sprintf("ringside %d", os.Getpid()), client.NewEvents(trace.Events)
+	}
+	e, err := client.Dial(ctx, s.addr, &o)
 	if err != nil {
 		return nil, advised(err, s.addr)
+	}
+	if o.Trace != nil {
+		s.rec.Follow(e, &o)
 	}
 	s.client, s.Traffic, s.layout = e, &Traffic{Workers: e.Workers()}, layout
 	s.Session = tensor.NewSession(e, nil)

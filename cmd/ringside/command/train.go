@@ -105,6 +105,9 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 				}
 				defer stop()
 			}
+			if apart.method != "" && at.rec.wanted() {
+				return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
+			}
 			if apart.method != "" {
 				return apart.train(cmd, m, d, &o, &at, asJSON)
 			}
@@ -140,6 +143,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&profile, "cpuprofile", "", "file for a profile of this process, for go tool pprof; with --in-process of the training as well")
 	at.flags(f)
 	at.stageFlags(f)
+	at.rec.flags(f)
 	apart.add(f, &o.Inner)
 	return c
 }
@@ -243,13 +247,20 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 	}
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, restarts int, log *lossLog, asJSON bool) error {
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, restarts int, log *lossLog, asJSON bool) (err error) {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {
+		_ = at.rec.end(io.Discard, io.Discard)
 		return err
 	}
 	defer sess.close()
+	defer func() {
+		// After an error of the run itself that of the trace is no news.
+		if e := at.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); err == nil {
+			err = e
+		}
+	}()
 
 	o.MicroBatches = at.micro
 	if c := sess.layout; c != nil {
@@ -262,6 +273,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 	o.Progress = func(x train.Progress) {
 		p.show(x)
 		log.show(x)
+		if at.rec.Recorder != nil {
+			at.rec.Mark(x.Step)
+		}
 	}
 	warned := false
 	o.Started = func() {

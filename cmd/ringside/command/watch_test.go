@@ -2,9 +2,10 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
+	"encoding/xml"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/cluster/trace"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -149,86 +151,103 @@ func (s *stopAfter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestTrace checks the file against its format, and that it has the workers' events:
-// runs, the programs in them, and in these or between them the collectives.
+// TestTrace checks that the file is one that viewers draw, and that it has the workers'
+// events: runs, the programs in them, and in these or between them the collectives.
 func TestTrace(t *testing.T) {
 	addr := busyCluster(t)
 	path := filepath.Join(t.TempDir(), "trace.json")
-	var file struct {
-		DisplayTimeUnit string
-		TraceEvents     []traceEvent
-	}
-	count := map[string]int{}
 	// On a slow machine a short trace may have nothing but its beginning.
+	count := map[string]int{}
 	for try := 0; ; try++ {
 		out, errOut, err := execute(t, "trace", "--connect", addr, "-o", path, "--seconds", "0.4")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, errOut)
 		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file.TraceEvents = nil
-		if err := json.Unmarshal(b, &file); err != nil {
-			t.Fatal(err)
-		}
-		if file.DisplayTimeUnit != "ns" || !strings.Contains(out, "events of 2 workers") {
-			t.Errorf("%q, %s", file.DisplayTimeUnit, out)
+		if !strings.Contains(out, "events of 2 workers") {
+			t.Error(out)
 		}
 		clear(count)
-		for _, e := range file.TraceEvents {
-			count[e.Phase+" "+e.Cat]++
+		f := parsed(t, path)
+		for i := range f.Events {
+			count[f.Events[i].Phase+" "+f.Events[i].Cat]++
+		}
+		if len(f.Processes) != 3 {
+			t.Errorf("processes: %v", f.Processes)
 		}
 		if count["X program"] > 0 && count["X collective"]+count["b collective"] > 0 || try == 50 {
 			break
 		}
 	}
-	if count["X program"] == 0 || count["X message"] == 0 || count["X collective"]+count["b collective"] == 0 || count["M "] != 5 || count["C "] == 0 ||
-		count["b collective"] != count["e collective"] {
+	if count["X program"] == 0 || count["X step"] == 0 || count["X message"] == 0 || count["X collective"]+count["b collective"] == 0 || count["C "] == 0 {
 		t.Errorf("events: %v", count)
 	}
-	checkNesting(t, file.TraceEvents)
 	t.Chdir(t.TempDir())
 	out, errOut, err := execute(t, "trace", "--connect", addr, "-o", "-", "--seconds", "0.1")
-	if err != nil || json.Unmarshal([]byte(out), &file) != nil || !strings.Contains(errOut, "events of 2 workers") || len(listing(t, ".")) != 1 {
-		t.Errorf("to standard output: %v, %q, %.100q, files %v", err, errOut, out, listing(t, "."))
+	if _, e := trace.Parse(strings.NewReader(out)); err != nil || e != nil || !strings.Contains(errOut, "events of 2 workers") || len(listing(t, ".")) != 1 {
+		t.Errorf("to standard output: %v, %v, %q, %.100q, files %v", err, e, errOut, out, listing(t, "."))
 	}
 }
 
-// checkNesting checks that any two events of a thread are nested or apart: viewers draw
-// nothing else.
-func checkNesting(t *testing.T, all []traceEvent) {
+// parsed reads a trace.
+func parsed(t *testing.T, path string) *trace.File {
 	t.Helper()
-	var nested []traceEvent
-	for _, e := range all {
-		switch e.Phase {
-		case "X":
-			if e.Dur == nil || *e.Dur < 0 || e.Name == "" || e.PID == 0 {
-				t.Fatalf("%+v", e)
-			}
-			nested = append(nested, e)
-		case "M", "C", "b", "e", "i":
-		default:
-			t.Fatalf("phase of %+v", e)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := trace.Parse(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestTrainTrace: the trace of a training run has every message of the client at its
+// sender and at its receiver, and view and its pictures show it.
+func TestTrainTrace(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, errOut, err := execute(t, "train", "--data", textFile(t), "--batch", "2", "--sample", "0", "--workers", "2", "--steps", "4", "--loss-every", "2", "--trace", "t.json", "--log", "t.log", "--trace-mib", "32")
+	if err != nil || !strings.Contains(errOut, "events of 2 workers in t.json") {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	f := parsed(t, "t.json")
+	s := trace.Summarize(f)
+	if s.Matched == 0 || s.Alone != 0 || s.Lost != 0 || s.Matched != s.Sent.Count {
+		t.Errorf("%d messages, %d at both ends, %d at one, %d events lost", s.Sent.Count, s.Matched, s.Alone, s.Lost)
+	}
+	if s.Steps != 2 || s.RoundTrips == 0 || s.Uploads.Bytes == 0 || s.Reads.Count == 0 || len(s.Ops) == 0 || len(s.Lanes) != 3 {
+		t.Errorf("%+v", s)
+	}
+	out, _, err := execute(t, "trace", "view", "t.json", "--svg", "t.svg", "--png", "t.png", "--ops", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"round trips", "per step", "worker w1", "workers: programs", "Largest: ", "more\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	slices.SortStableFunc(nested, func(a, b traceEvent) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TS, b.TS), cmp.Compare(*b.Dur, *a.Dur))
-	})
-	const rounding = 2e-3 // microseconds
-	var open []traceEvent
-	for i, e := range nested {
-		if i > 0 && e.PID != nested[i-1].PID {
-			open = nil
+	b, err := os.ReadFile("t.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := png.Decode(bytes.NewReader(b)); err != nil || m.Bounds().Dx() < 1000 {
+		t.Errorf("the picture: %v", err)
+	}
+	b, err = os.ReadFile("t.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(b, new(struct{ XMLName xml.Name })); err != nil || !bytes.Contains(b, []byte("<path")) {
+		t.Errorf("the drawing: %v", err)
+	}
+	if b, err = os.ReadFile("t.log"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"seq time_us event", `"send Run"`, `"step"`, `"collective"`} {
+		if !bytes.Contains(b, []byte(want)) {
+			t.Errorf("no %s in the log", want)
 		}
-		for len(open) > 0 && open[len(open)-1].TS+*open[len(open)-1].Dur <= e.TS+rounding {
-			open = open[:len(open)-1]
-		}
-		if len(open) > 0 && open[len(open)-1].TS+*open[len(open)-1].Dur+rounding < e.TS+*e.Dur {
-			t.Fatalf("%+v ends after %+v, in which it began", e, open[len(open)-1])
-		}
-		open = append(open, e)
 	}
 }
 
@@ -240,6 +259,9 @@ func TestWatchMistakes(t *testing.T) {
 		{[]string{"top", "--interval", "1ms"}, "--interval 1ms: expected 10ms or more"},
 		{[]string{"top", "more"}, "takes no arguments"},
 		{[]string{"trace"}, "-o FILE is needed"},
+		{[]string{"train", "--in-process", "--trace", "x"}, "--trace and --log are about a cluster"},
+		{[]string{"trace", "view"}, "expected one, the file of a trace"},
+		{[]string{"trace", "view", os.DevNull}, "it ends after 0 events"},
 		{[]string{"trace", "-o", "x", "--seconds", "0"}, "--seconds 0: expected above 0"},
 		{[]string{"trace", "-o", filepath.Join(t.TempDir(), "x"), "--connect", "/nowhere/at/all"}, "/nowhere/at/all"},
 		{[]string{"top", "--connect", "/nowhere/at/all"}, "/nowhere/at/all"},

@@ -1,0 +1,14 @@
+// Package trace writes down what a cluster and a client of it do, and sums up such files.
+//
+// A [Recorder] asks the workers of a dispatcher for their events, as `ringside trace`
+// does, and takes those of a client in this process (client.Options.Trace). It writes
+// Chrome's trace events, which https://ui.perfetto.dev opens, or lines of text, while
+// they come; it keeps none of them. [Parse] reads such a file, and a [Summary] says where
+// the time went.
+//
+//	write.go    one event as JSON and as a line
+//	record.go   asks, takes, and has them written
+//	read.go     reads a file and checks it
+//	summary.go  where the time went, in words
+//	draw.go     the timeline as SVG and PNG
+package trace

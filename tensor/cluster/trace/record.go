@@ -1,0 +1,443 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/protocol"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+)
+
+const (
+	// every is the time between two questions to a worker. Workers keep more events than
+	// that.
+	every = 50 * time.Millisecond
+
+	// patience bounds the wait for the last answers of busy workers.
+	patience = 2 * time.Second
+
+	// DefaultMaxBytes is the size that a file may have.
+	DefaultMaxBytes = 256 << 20
+
+	// Events is enough for client.NewEvents: more than a busy client does between two
+	// questions.
+	Events = 1 << 14
+)
+
+// Options of Start. Trace or Log is needed.
+type Options struct {
+	Trace    io.Writer // for JSON; nil for none
+	Log      io.Writer // for lines of text; nil for none
+	MaxBytes int64     // of each; 0: DefaultMaxBytes
+}
+
+// Recorder writes down what happens from Start until Stop.
+type Recorder struct {
+	*writer
+	begin   time.Time
+	monitor *client.Monitor
+	workers map[string]*worker
+	lost    uint64 // events of workers and clients
+	away    bool   // the dispatcher has been asked and not answered
+
+	mu    sync.Mutex // guards the fields below
+	marks []entry    // to be written
+	next  *traced    // a client that has come; nil for none
+
+	client *traced // the client in this process; nil for none
+	early  []receipt
+	ops    []tensor.Op
+	stop   context.CancelFunc
+	over   chan struct{}
+	failed error
+}
+
+// worker is a worker of a trace: a process of the timeline.
+type worker struct {
+	process int // of the file: numbers of the system may be the same on two hosts
+	pid     uint64
+	next    uint64    // the event to ask for
+	asked   time.Time // and no answer yet; zero for none
+	known   bool      // next is
+	far     bool      // it has another host's clock
+	ahead   int64     // of ours, where that is known
+}
+
+// traced is a client of a trace.
+type traced struct {
+	events  *client.Events
+	name    string
+	worker  string // which receives its messages
+	process int
+	session uint64         // the dispatcher's number; 0 while that is not known
+	waiting []client.Event // until session is known
+	dropped uint64
+	buf     []client.Event
+}
+
+// receipt is the end of an arrow whose session is not known to be the client's yet.
+type receipt struct {
+	by      *worker
+	session uint64
+	entry   entry
+}
+
+// maxEarly bounds the receipts that are kept: what comes while a session opens.
+const maxEarly = 1 << 12
+
+// Start begins to write what the workers of the dispatcher behind m do. When it returns,
+// those that answer measure.
+func Start(ctx context.Context, m *client.Monitor, o *Options) (*Recorder, error) {
+	if o == nil || o.Trace == nil && o.Log == nil || o.MaxBytes < 0 {
+		return nil, fmt.Errorf("trace: %w: expected a Trace or a Log, and MaxBytes of at least 0", ipc.ErrBadOption)
+	}
+	r := &Recorder{writer: newWriter(o.Trace, o.Log, cmp.Or(o.MaxBytes, DefaultMaxBytes)), begin: time.Now(), monitor: m,
+		workers: map[string]*worker{}, over: make(chan struct{})}
+	if err := r.round(ctx, patience); err != nil {
+		return nil, err
+	}
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx)) // Stop asks once more
+	go func() {
+		defer close(r.over)
+		r.failed = r.run(ctx)
+	}()
+	return r, nil
+}
+
+// Follow has the recorder take the events of a client from now on, instead of those of
+// one before. o are the options of the client's Dial, with a Trace, and a Name that no
+// other session has.
+func (r *Recorder) Follow(e *client.Engine, o *client.Options) {
+	first, _ := e.Worker()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = &traced{events: o.Trace, name: o.Name, worker: first}
+}
+
+// Mark writes that the client's step n is over.
+func (r *Recorder) Mark(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marks = append(r.marks, entry{name: "step", cat: catStepMark, phase: 'i', thread: threadMessages,
+		at: int64(time.Since(r.begin)), args: []arg{{key: "step", n: uint64(max(n, 0))}}})
+}
+
+// Done is closed when the recorder cannot go on, or is stopped.
+func (r *Recorder) Done() <-chan struct{} { return r.over }
+
+// Stop takes the last events, completes the files and returns the first error.
+func (r *Recorder) Stop() error {
+	r.stop()
+	<-r.over
+	if r.failed == nil {
+		r.failed = r.round(context.Background(), patience)
+	}
+	r.take(true)
+	err := r.end(r.lost)
+	if r.failed != nil {
+		return r.failed
+	}
+	return err
+}
+
+// Events returns how many events were written, of how many workers. Lost ones happened
+// faster than they were asked for, dropped ones had no room in the file. It is called
+// after Stop.
+func (r *Recorder) Events() (written, workers int, lost, dropped uint64) {
+	return r.events, len(r.workers), r.lost, r.dropped
+}
+
+// run asks until ctx is done.
+func (r *Recorder) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+		if err := r.round(ctx, every); err != nil {
+			if ctx.Err() != nil && r.err == nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// round asks every worker that owes no answer, and takes answers until no worker has more
+// to tell or one takes too long.
+func (r *Recorder) round(ctx context.Context, wait time.Duration) error {
+	if !r.away {
+		if err := r.monitor.AskDispatcher(ctx); err != nil {
+			return err
+		}
+		r.away = true
+	}
+	until, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	defer r.take(false)
+	for r.away || r.open() {
+		a, err := r.monitor.Next(until)
+		if err != nil {
+			if until.Err() != nil && ctx.Err() == nil {
+				return r.err // some worker is busy
+			}
+			return err
+		}
+		switch a := a.(type) {
+		case client.Counters:
+			r.away = false
+			r.dispatcher(a)
+			for _, name := range metrics.WorkersOf(a) {
+				x := r.worker(name, a.Get(metrics.OfWorker(name, metrics.PID)), a.Get(metrics.OfWorker(name, metrics.Far)) > 0)
+				if x.asked.IsZero() {
+					if err := r.ask(ctx, name, x); err != nil {
+						return err
+					}
+				}
+			}
+		case *client.WorkerReport:
+			x := r.workers[a.Worker]
+			if x == nil || x.asked.IsZero() {
+				continue
+			}
+			r.answer(x, a)
+			if a.More {
+				if err := r.ask(ctx, a.Worker, x); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return r.err
+}
+
+// open reports whether some worker owes an answer.
+func (r *Recorder) open() bool {
+	for _, x := range r.workers {
+		if !x.asked.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Recorder) ask(ctx context.Context, name string, x *worker) error {
+	x.asked = time.Now()
+	return r.monitor.Ask(ctx, client.Question{Events: true, Since: x.next, Worker: name})
+}
+
+// worker finds a worker, or begins one.
+func (r *Recorder) worker(name string, pid uint64, far bool) *worker {
+	x := r.workers[name]
+	if x == nil || x.pid != pid { // it is there for the first time, or was started again
+		x = &worker{process: r.process(fmt.Sprintf("worker %s (process %d)", name, pid), "messages"), pid: pid, far: far}
+		r.workers[name] = x
+	}
+	return x
+}
+
+// dispatcher writes the dispatcher's counters.
+func (r *Recorder) dispatcher(a client.Counters) {
+	if len(r.names) == 0 {
+		r.process(fmt.Sprintf("dispatcher (process %d)", a.Get(metrics.PID)))
+	}
+	r.put(&entry{name: "dispatcher", phase: 'C', at: int64(time.Since(r.begin)), process: 1,
+		args: []arg{{key: metrics.Messages, n: a.Get(metrics.Messages)}, {key: metrics.Sessions, n: a.Get(metrics.Sessions)}}})
+}
+
+// answer writes what a worker did.
+func (r *Recorder) answer(x *worker, a *client.WorkerReport) {
+	now := time.Now()
+	if x.far && !x.known {
+		// The answer was made between the question and now. In the middle, the error is
+		// at most half of that.
+		half := now.Sub(x.asked) / 2
+		x.ahead = int64(a.Now) - x.asked.Add(half).UnixNano()
+		r.put(&entry{name: fmt.Sprintf("clock set by an exchange, to %v", half.Round(time.Microsecond)), cat: "clock", phase: 'i',
+			at: r.at(x, a.Now), process: x.process, thread: threadMessages, args: []arg{{key: "precision_ns", n: uint64(half)}}})
+	}
+	x.asked = time.Time{}
+	if x.known && a.First > x.next {
+		r.lost += a.First - x.next
+		r.put(&entry{name: fmt.Sprintf("%d events lost", a.First-x.next), phase: 'i', at: r.at(x, a.Now), process: x.process, thread: threadMessages})
+	}
+	r.change()
+	if c := r.client; c != nil && c.session == 0 && c.first(r) == x {
+		for i := range a.Sessions {
+			if s := &a.Sessions[i]; s.Name == c.name {
+				c.session = max(c.session, s.ID)
+			}
+		}
+		if c.session != 0 {
+			for i := range r.early {
+				if e := &r.early[i]; e.by == x && e.session == c.session {
+					r.put(&e.entry)
+				}
+			}
+			r.early = nil
+		}
+	}
+	for i := range a.Events {
+		r.event(x, a.First+uint64(i), &a.Events[i])
+	}
+	x.next, x.known = a.First+uint64(len(a.Events)), true
+	r.put(&entry{name: "arena", phase: 'C', at: r.at(x, a.Now), process: x.process, args: []arg{
+		{key: metrics.ArenaInUse, n: a.Counters.Get(metrics.ArenaInUse)}, {key: metrics.ArenaBytes, n: a.Counters.Get(metrics.ArenaBytes)}}})
+}
+
+// at returns a time of a worker's clock as one of the trace.
+func (r *Recorder) at(x *worker, ns uint64) int64 { return since(r.begin, ns-uint64(x.ahead)) }
+
+// flow is the id of the arrow of a client's message.
+func flow(session uint64, e *client.Event) string {
+	return fmt.Sprintf("%d.%s.%d", session, e.Message(), e.Number())
+}
+
+// event writes one event of a worker.
+func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
+	out := entry{phase: 'X', at: r.at(x, e.Begin), took: int64(e.Took), process: x.process, thread: threadMessages,
+		args: []arg{{key: "session", n: e.Session}, {key: "bytes", n: e.Bytes}}}
+	switch e.Kind {
+	case client.EventMessage:
+		out.name, out.cat = e.Message(), catMessage
+	case client.EventProgram, client.EventCompile:
+		out.name, out.cat = fmt.Sprintf("program %08x", uint32(e.What>>32)), catProgram
+		if e.Kind == client.EventCompile {
+			out.name, out.cat = fmt.Sprintf("compile %08x", uint32(e.What>>32)), catCompile
+		}
+		out.args[1].key = "instructions"
+	case client.EventStep:
+		out.name, out.cat = r.stepName(e), catStep
+	case client.EventCollective, client.EventOverlapped:
+		out.name, out.cat = "unknown collective", catCollective
+		if k := protocol.Kind(e.What); e.What < 256 && k.Valid() {
+			out.name = k.String()
+		}
+	default:
+		return // of a newer worker
+	}
+	// An overlapped collective may begin in one program and end in another: it is an
+	// asynchronous event, written as two.
+	if e.Kind == client.EventOverlapped {
+		out.phase, out.id = 'b', fmt.Sprint(x.process, ".", number)
+		took := out.took
+		r.put(&out)
+		out.phase, out.at, out.args = 'e', out.at+took, nil
+	}
+	r.put(&out)
+	if e.Kind != client.EventMessage || e.Number() == 0 {
+		return
+	}
+	arrow := entry{name: "message", cat: catFlow, phase: 'f', at: out.at, process: x.process, thread: threadMessages, id: flow(e.Session, e)}
+	switch c := r.client; {
+	case c == nil || c.session == 0:
+		if len(r.early) < maxEarly {
+			r.early = append(r.early, receipt{x, e.Session, arrow})
+		}
+	case c.session == e.Session && c.first(r) == x:
+		r.put(&arrow)
+	}
+}
+
+// first returns the worker that receives the client's messages.
+func (c *traced) first(r *Recorder) *worker { return r.workers[c.worker] }
+
+// change goes on with a client that has come.
+func (r *Recorder) change() {
+	r.mu.Lock()
+	next := r.next
+	r.next = nil
+	r.mu.Unlock()
+	if next != nil {
+		r.takeFrom(r.client, true)
+		r.client = next
+		next.process = r.process("client "+next.name, "session")
+	}
+}
+
+// stepName is the name of a step: its operations.
+func (r *Recorder) stepName(e *client.Event) string {
+	r.ops = e.Ops(r.ops[:0])
+	var b strings.Builder
+	for i, op := range r.ops {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(op.String())
+	}
+	return b.String()
+}
+
+// take writes marks and the client's events. Until the client's session is known they
+// wait, but not beyond last.
+func (r *Recorder) take(last bool) {
+	r.change()
+	r.takeFrom(r.client, last)
+	r.mu.Lock()
+	marks := r.marks
+	r.marks = nil
+	r.mu.Unlock()
+	for i := range marks {
+		if r.client != nil {
+			marks[i].process = r.client.process
+			r.put(&marks[i])
+		}
+	}
+}
+
+// takeFrom writes the events of a client.
+func (r *Recorder) takeFrom(c *traced, last bool) {
+	if c == nil {
+		return
+	}
+	for {
+		var dropped uint64
+		c.buf, dropped = c.events.Take(c.buf[:0], Events)
+		r.lost, c.dropped = r.lost+dropped-c.dropped, dropped
+		c.waiting = append(c.waiting, c.buf...)
+		if len(c.buf) < Events {
+			break
+		}
+	}
+	if c.session == 0 && !last && len(c.waiting) < client.MaxEvents {
+		return
+	}
+	for i := range c.waiting {
+		r.clientEvent(c, &c.waiting[i])
+	}
+	c.waiting = c.waiting[:0]
+}
+
+// clientEvent writes one event of a client.
+func (r *Recorder) clientEvent(c *traced, e *client.Event) {
+	out := entry{cat: catClient, phase: 'X', at: since(r.begin, e.Begin), took: int64(e.Took), process: c.process, thread: threadMessages}
+	switch e.Kind {
+	case client.EventSent:
+		out.name, out.args = "send "+e.Message(), []arg{{key: "bytes", n: e.Bytes}}
+	case client.EventSubmit:
+		out.name, out.args = "submit", []arg{{key: "run", n: e.What}}
+	case client.EventWait:
+		out.name, out.cat, out.args = "wait for the answer", catWait, []arg{{key: "run", n: e.What}}
+	case client.EventUpload, client.EventRead, client.EventFree:
+		out.name = "free"
+		if e.Kind == client.EventUpload {
+			out.name = "upload"
+		} else if e.Kind == client.EventRead {
+			out.name = "read"
+		}
+		out.phase, out.args = 'i', []arg{{key: "tensors", n: e.What}, {key: "bytes", n: e.Bytes}}
+	}
+	r.put(&out)
+	if e.Kind == client.EventSent && e.Number() > 0 && c.session != 0 {
+		r.put(&entry{name: "message", cat: catFlow, phase: 's', at: out.at, process: c.process, thread: threadMessages, id: flow(c.session, e)})
+	}
+}

@@ -1,0 +1,372 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Item is a part of the time.
+type Item struct {
+	Name    string
+	Count   int
+	Seconds float64
+	Bytes   float64
+}
+
+// Lane is what a process did.
+type Lane struct {
+	Name    string
+	Working float64 // seconds, without waiting
+	Waiting float64 // for other workers, or for an answer
+	process int
+	client  bool
+}
+
+// Summary says where the time of a trace went. Times are seconds.
+type Summary struct {
+	Seconds    float64 // from the first event to the last
+	Steps      int     // of training, between the first mark and the last
+	StepTime   float64 // of each of these
+	Lanes      []Lane
+	Phases     []Item // of all workers and the client
+	Ops        []Item // of all workers, the longest first
+	Sent       Item   // messages of the client
+	RoundTrips int
+	Uploads    Item
+	Reads      Item
+	Overlapped float64 // collectives beside other work
+	Hidden     float64 // the part of it in which programs ran
+	PerStep    PerStep
+	Matched    int    // messages found at both ends
+	Alone      int    // messages found at one end
+	Lost       uint64 // events that are not in the file
+}
+
+// PerStep is what the client did in a step of training, between the first mark and the
+// last.
+type PerStep struct{ RoundTrips, Messages, MessageBytes, UploadBytes float64 }
+
+// Phases of a summary.
+const (
+	phaseRun     = "workers: programs"
+	phaseMessage = "workers: messages, without programs"
+	phaseCompile = "workers: compile and rewrite"
+	phaseWait    = "workers: wait for each other in collectives"
+	phaseIdle    = "workers: wait for the client"
+	phaseRecord  = "client: between submits (records, reads data)"
+	phaseSubmit  = "client: submit, without waiting"
+	phaseAnswer  = "client: wait for answers"
+)
+
+// span is a part of the time, in microseconds.
+type span struct{ from, to float64 }
+
+// Summarize computes the summary of a file.
+func Summarize(f *File) *Summary {
+	s := &Summary{Lost: f.Lost + f.Dropped}
+	s.Matched, s.Alone = f.Arrows()
+	first, last := bounds(f)
+	s.Seconds = (last - first) / 1e6
+	ops, phases := map[string]*Item{}, map[string]*Item{}
+	add := func(m map[string]*Item, name string, micros, bytes float64) {
+		x := m[name]
+		if x == nil {
+			x = &Item{Name: name}
+			m[name] = x
+		}
+		x.Count, x.Seconds, x.Bytes = x.Count+1, x.Seconds+micros/1e6, x.Bytes+bytes
+	}
+	lanes := map[int]*Lane{}
+	programs := map[int][]span{}
+	marks := f.pick(func(e *Event) bool { return e.Phase+e.Cat == "i"+catStepMark })
+	trained := func(e *Event) bool {
+		return len(marks) > 0 && e.TS > marks[0].TS && e.TS <= marks[len(marks)-1].TS
+	}
+	begun := map[string]*Event{}
+	alive := map[int]span{} // of processes with work
+	for i := range f.Events {
+		e := &f.Events[i]
+		l := lanes[e.PID]
+		if l == nil {
+			l = &Lane{Name: f.Processes[e.PID], process: e.PID}
+			lanes[e.PID] = l
+		}
+		took := e.end() - e.TS
+		if e.Phase == "X" {
+			a, ok := alive[e.PID]
+			if !ok {
+				a = span{e.TS, e.end()}
+			}
+			alive[e.PID] = span{min(a.from, e.TS), max(a.to, e.end())}
+		}
+		switch e.Phase + e.Cat {
+		case "X" + catMessage:
+			l.Working += took / 1e6
+			add(phases, phaseMessage, took, 0)
+		case "X" + catProgram:
+			add(phases, phaseRun, took, 0)
+			programs[e.PID] = append(programs[e.PID], span{e.TS, e.end()})
+		case "X" + catCompile:
+			add(phases, phaseCompile, took, 0)
+		case "X" + catStep:
+			add(ops, e.Name, took, e.number("bytes"))
+		case "X" + catCollective:
+			l.Working -= took / 1e6
+			l.Waiting += took / 1e6
+			add(phases, phaseWait, took, e.number("bytes"))
+		case "b" + catCollective:
+			begun[fmt.Sprint(e.PID, e.ID)] = e
+		case "e" + catCollective:
+			if b := begun[fmt.Sprint(e.PID, e.ID)]; b != nil {
+				s.Overlapped += (e.TS - b.TS) / 1e6
+				s.Hidden += covered(programs[e.PID], span{b.TS, e.TS}) / 1e6
+			}
+		case "X" + catWait:
+			l.client = true
+			s.RoundTrips++
+			if trained(e) {
+				s.PerStep.RoundTrips++
+			}
+			l.Working -= took / 1e6
+			l.Waiting += took / 1e6
+			add(phases, phaseAnswer, took, 0)
+		case "X" + catClient:
+			l.client = true
+			if e.Name == "submit" {
+				l.Working += took / 1e6
+				add(phases, phaseSubmit, took, 0)
+			} else {
+				s.Sent.Count++
+				s.Sent.Bytes += e.number("bytes")
+				if trained(e) {
+					s.PerStep.Messages++
+					s.PerStep.MessageBytes += e.number("bytes")
+				}
+			}
+		case "i" + catClient:
+			x := &s.Uploads
+			if e.Name == "read" {
+				x = &s.Reads
+			} else if e.Name != "upload" {
+				continue
+			}
+			x.Count += int(e.number("tensors"))
+			x.Bytes += e.number("bytes")
+			if trained(e) && x == &s.Uploads {
+				s.PerStep.UploadBytes += e.number("bytes")
+			}
+		}
+	}
+	subtract(phases, phaseMessage, phaseRun, phaseCompile, phaseWait)
+	subtract(phases, phaseSubmit, phaseAnswer)
+	if n := len(marks); n > 1 {
+		if s.Steps = int(min(marks[n-1].number("step"), 1e12) - marks[0].number("step")); s.Steps > 0 {
+			n, p := float64(s.Steps), &s.PerStep
+			s.StepTime = (marks[len(marks)-1].TS - marks[0].TS) / 1e6 / n
+			p.RoundTrips, p.Messages, p.MessageBytes, p.UploadBytes = p.RoundTrips/n, p.Messages/n, p.MessageBytes/n, p.UploadBytes/n
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(lanes)) {
+		l, at := lanes[pid], alive[pid]
+		if at == (span{}) {
+			continue // it has counters alone
+		}
+		if idle := (at.to-at.from)/1e6 - l.Working - l.Waiting; l.client {
+			phases[phaseRecord] = &Item{Name: phaseRecord, Count: 1, Seconds: max(idle, 0)}
+			l.Working += max(idle, 0)
+		} else {
+			add(phases, phaseIdle, 1e6*max(idle, 0), 0)
+		}
+		s.Lanes = append(s.Lanes, *l)
+	}
+	s.Ops, s.Phases = longestFirst(ops), longestFirst(phases)
+	return s
+}
+
+// bounds returns the first and the last time of a file.
+func bounds(f *File) (first, last float64) {
+	found := false
+	for i := range f.Events {
+		e := &f.Events[i]
+		if e.Phase == "M" || e.Phase == "C" {
+			continue
+		}
+		if !found {
+			first, last, found = e.TS, e.end(), true
+		}
+		first, last = min(first, e.TS), max(last, e.end())
+	}
+	return first, last
+}
+
+// subtract takes the time of parts off an item that contains them.
+func subtract(m map[string]*Item, from string, parts ...string) {
+	x := m[from]
+	for _, name := range parts {
+		if p := m[name]; p != nil && x != nil {
+			x.Seconds = max(x.Seconds-p.Seconds, 0)
+		}
+	}
+}
+
+// covered is how much of a span others cover. They are apart, and in order.
+func covered(by []span, s span) (sum float64) {
+	i, _ := slices.BinarySearchFunc(by, s.from, func(x span, t float64) int { return cmp.Compare(x.to, t) })
+	for ; i < len(by) && by[i].from < s.to; i++ {
+		sum += max(min(by[i].to, s.to)-max(by[i].from, s.from), 0)
+	}
+	return sum
+}
+
+func longestFirst(m map[string]*Item) (out []Item) {
+	for _, x := range m {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// largest returns the phase that takes most time, but for waits that others explain.
+func (s *Summary) largest() (out Item) {
+	for _, x := range s.Phases {
+		if x.Name != phaseAnswer && (x.Name != phaseIdle || s.client() == nil) && x.Seconds > out.Seconds {
+			out = x
+		}
+	}
+	return out
+}
+
+// client returns the lane of the client; nil if there is none.
+func (s *Summary) client() *Lane {
+	for i := range s.Lanes {
+		if s.Lanes[i].client {
+			return &s.Lanes[i]
+		}
+	}
+	return nil
+}
+
+// Advice says in words what to do about the largest item.
+func (s *Summary) Advice() string {
+	x := s.largest()
+	if x.Seconds == 0 {
+		return "nothing was done: record while the program runs."
+	}
+	head := fmt.Sprintf("Largest: %s, %s. ", x.Name, seconds(x.Seconds))
+	switch x.Name {
+	case phaseRun:
+		if len(s.Ops) == 0 {
+			return head + "The device does not tell its steps apart; `ringside plan dump` shows those of a program."
+		}
+		op, all := s.Ops[0], 0.0
+		for _, o := range s.Ops {
+			all += o.Seconds
+		}
+		head += fmt.Sprintf("Of the steps %s takes %.0f %%: ", op.Name, 100*op.Seconds/all)
+		if strings.Contains(op.Name, "matmul") {
+			return head + "matrix products use all that a core has; more workers or --threads, a GPU, or a smaller model help."
+		}
+		return head + "if it is not a matrix product, its time is memory traffic: smaller batches that stay in a core's cache, or 16-bit types, help."
+	case phaseWait:
+		return head + "Workers wait for the slowest: compare their lanes. Fewer and larger collectives (--accumulate), layers on stages (--stages) or fewer workers help."
+	case phaseMessage:
+		return head + "Messages cost more than what they ask for: let more operations come between two reads of a value, and upload less often."
+	case phaseCompile:
+		return head + "Programs are new again and again: keep shapes the same from step to step, so that plans are found again."
+	case phaseIdle:
+		return head + "A client gives them too little to do; record with train --trace to see the client as well."
+	default:
+		return head + "The client is slower than the workers: fewer and larger operations, a larger batch, and data that is prepared before help."
+	}
+}
+
+// seconds prints a time.
+func seconds(s float64) string {
+	switch {
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", 1e3*s)
+	}
+	return fmt.Sprintf("%.3g us", 1e6*s)
+}
+
+// bytes prints a number of bytes.
+func bytes(n float64) string {
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if n < 1024 || unit == "GiB" {
+			return fmt.Sprintf("%.4g %s", n, unit)
+		}
+		n /= 1024
+	}
+	return ""
+}
+
+// Write prints the summary. most is the number of operations that it names.
+func (s *Summary) Write(w io.Writer, most int) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "time\t%s\n", seconds(s.Seconds))
+	if s.Steps > 0 {
+		fmt.Fprintf(tw, "steps\t%d of %s\n", s.Steps, seconds(s.StepTime))
+	}
+	if s.client() != nil {
+		fmt.Fprintf(tw, "round trips\t%d\n", s.RoundTrips)
+		fmt.Fprintf(tw, "messages\t%d of %s in all; %d found at their receiver, %d at one end only\n", s.Sent.Count, bytes(s.Sent.Bytes), s.Matched, s.Alone)
+		fmt.Fprintf(tw, "uploads\t%d tensors of %s\n", s.Uploads.Count, bytes(s.Uploads.Bytes))
+		fmt.Fprintf(tw, "reads\t%d tensors of %s\n", s.Reads.Count, bytes(s.Reads.Bytes))
+		if s.Steps > 0 {
+			p := &s.PerStep
+			fmt.Fprintf(tw, "per step\t%.3g round trips, %.3g messages of %s together, %s uploaded\n", p.RoundTrips, p.Messages, bytes(p.MessageBytes), bytes(p.UploadBytes))
+		}
+	}
+	if s.Overlapped > 0 {
+		fmt.Fprintf(tw, "overlap\t%s of collectives beside programs, %.0f %% of the time that they ran\n", seconds(s.Hidden), 100*s.Hidden/s.Overlapped)
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(tw, "missing\t%d events, which are not in the file\n", s.Lost)
+	}
+	fmt.Fprintf(tw, "\nprocess\tworking\twaiting\n")
+	for _, l := range s.Lanes {
+		fmt.Fprintf(tw, "%q\t%s\t%s\n", l.Name, seconds(l.Working), seconds(l.Waiting))
+	}
+	fmt.Fprintf(tw, "\nphase\ttime\ttimes\n")
+	for _, x := range s.Phases {
+		fmt.Fprintf(tw, "%s\t%s\t%d\n", x.Name, seconds(x.Seconds), x.Count)
+	}
+	if len(s.Ops) > 0 {
+		fmt.Fprintf(tw, "\noperations of a step\ttime\ttimes\tbytes\n")
+	}
+	for _, x := range s.Ops[:min(len(s.Ops), most)] {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\n", clip(x.Name), seconds(x.Seconds), x.Count, bytes(x.Bytes))
+	}
+	if n := len(s.Ops) - most; n > 0 {
+		fmt.Fprintf(tw, "and %d more\n", n)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", s.Advice())
+	return err
+}
+
+// clip makes a name of a file fit, and harmless for a terminal.
+func clip(s string) string {
+	const most = 48
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-3]) + "..."
+	}
+	return s
+}
