@@ -13,8 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// TestColumns compares reductions over dims that are not the last, of shapes that are more
-// than one tile and don't divide evenly, with the same in Go, on every level of kernels.
+// TestColumns compares reductions over dims that are not the last with the same in Go, on
+// every level of kernels. The shapes are more than one tile and don't divide evenly.
 func TestColumns(t *testing.T) {
 	for _, level := range levels() {
 		d, err := cpu.NewEager(&cpu.Options{Level: &level, Threads: 3, Arena: small})

@@ -173,8 +173,8 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	}
 }
 
-// placeInRows lowers argmax and argmin of contiguous rows: the kernel finds the extreme of
-// a piece, which is looked for only in a piece with a new one.
+// placeInRows lowers argmax and argmin of contiguous rows: the kernel finds the extreme
+// of a piece, which is looked for only in a piece with a new one.
 func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
 	x, extreme, sign := s.In[0], lw.table.RowMax, float32(1)
 	if s.Op == tensor.OpArgmin {
