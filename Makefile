@@ -132,6 +132,7 @@ random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 thr
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
 	$(GO) test ./tensor/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
+	$(GO) test ./tensor/cluster -run '^TestDispatcherKilled$$' -count 1 -v -args -dispatcher.kills 50
 	$(GO) test ./collective -run '^(TestKilled|TestStopped)$$' -count 1 -v -args -death.kills 200 -death.stops 20
 
 bench: build ## the benchmarks, beside their peers and floors

@@ -35,7 +35,7 @@ import "errors"
 //	11 CodeStopped and CodeWork
 //	12 Stop; Device.Busy
 //	13 Busy
-//	14 SessionOpened.Bytes
+//	14 SessionOpened.Bytes; Device.Sessions and Last
 const Version = 14
 
 // Limits of fields that several messages have.

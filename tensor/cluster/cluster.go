@@ -30,6 +30,7 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	parts    []Part
+	ready    bool // all were connected once
 	restarts int
 }
 
@@ -43,7 +44,8 @@ type Part struct {
 var errClosed = errors.New("cluster closed")
 
 // Start starts a dispatcher and workers, and returns once all are connected. The cluster
-// lives until Close, until ctx is done, or until the dispatcher dies.
+// lives until Close, until ctx is done, or, without Options.Restart, until the dispatcher
+// or the last worker dies.
 func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -111,10 +113,24 @@ func (c *Cluster) start() error {
 			return err
 		}
 	}
-	return c.poll(func() (bool, error) {
+	if err := c.poll(func() (bool, error) {
 		s, err := m.Status(c.ctx)
 		return err == nil && s.Get(metrics.Workers) == uint64(c.o.Workers), err
-	})
+	}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready = true
+	return nil
+}
+
+// startsAgain reports whether a part that died is started again. A dispatcher that dies
+// before the cluster is ready, as it has no place to listen, ends the cluster.
+func (c *Cluster) startsAgain(child Child) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.o.Restart && (c.ready || child.Role == RoleWorker)
 }
 
 // poll asks every few milliseconds, until it is done or the cluster is over.
@@ -198,7 +214,7 @@ func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, erro
 			return
 		}
 		c.log.Warn("process of the cluster died", "child", child.String(), "pid", p.pid, "err", p.err)
-		if child.Role == RoleDispatcher || !c.o.Restart {
+		if !c.startsAgain(child) {
 			err := fmt.Errorf("%w: %s (pid %d): %w", ErrDied, child, p.pid, p.err)
 			if child.Role == RoleDispatcher || !c.anyWorker() {
 				c.cancel(err)
@@ -220,13 +236,13 @@ func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, erro
 				p = next
 				break
 			}
-			c.log.Error("worker could not be started again", "child", child.String(), "err", err)
+			c.log.Error("process of the cluster could not be started again", "child", child.String(), "err", err)
 		}
 		c.set(child, p.pid)
 		c.mu.Lock()
 		c.restarts++
 		c.mu.Unlock()
-		c.log.Info("worker started again", "child", child.String(), "pid", p.pid)
+		c.log.Info("process of the cluster started again", "child", child.String(), "pid", p.pid)
 	}
 }
 
@@ -257,15 +273,15 @@ func (c *Cluster) Parts() []Part {
 	return append([]Part(nil), c.parts...)
 }
 
-// Restarts is how many workers were started again.
+// Restarts is how often a worker or the dispatcher was started again.
 func (c *Cluster) Restarts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.restarts
 }
 
-// Done is closed when the cluster ends: by Close, by its context, because the dispatcher
-// died, or because the last worker did and none is started again.
+// Done is closed when the cluster ends: by Close, by its context, or because the
+// dispatcher or the last worker died and is not started again.
 func (c *Cluster) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Wait waits for the cluster's end and returns its reason: nil after Close, ErrDied, or

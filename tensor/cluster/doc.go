@@ -2,12 +2,14 @@
 // as goroutines in it.
 //
 // Children are the program's own binary with other arguments. They end with this process,
-// also when it is killed: the kernel signals them (PR_SET_PDEATHSIG), and a worker ends
-// anyway when its dispatcher is gone. A dispatcher that is left alone closes its socket
-// properly, so that nothing is left in the runtime directory. Where all of them are
-// killed at once, the next cluster removes their sockets (Sweep).
+// also when it is killed: the kernel signals them (PR_SET_PDEATHSIG). A dispatcher that
+// is left alone closes its socket properly, so that nothing is left in the runtime
+// directory. Where all of them are killed at once, the next cluster removes their sockets
+// (Sweep).
 //
 // A worker that dies is started again if Options.Restart says so, after a pause that
 // grows while it keeps dying. Its sessions are lost all the same; clients open new ones.
-// When the dispatcher dies the cluster is over.
+// So is a dispatcher, at the same address. Workers that look for it (worker.Options)
+// find it there. Of the sessions those go on that have one worker, and a connection of
+// their own with it; the others are told to begin again.
 package cluster

@@ -92,7 +92,7 @@ func childWorker(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(&worker.Options{Name: args[3], Device: dev, AllowUnsealed: args[4] != ""})
+	w, err := worker.New(&worker.Options{Name: args[3], Device: dev, Reconnect: time.Minute, AllowUnsealed: args[4] != ""})
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ const (
 	// random number follow, so that names differ.
 	sockets = "cluster-"
 
-	// A worker that dies is started again after firstPause, which doubles each time up to
-	// maxPause. A worker that lived for healthy begins with firstPause again.
+	// A process that dies is started again after firstPause, which doubles each time up
+	// to maxPause. One that lived for healthy begins with firstPause again.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 	healthy    = 10 * time.Second
@@ -85,7 +85,8 @@ type Options struct {
 	// FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
-	// Restart starts a worker again that died.
+	// Restart starts a worker again that died, and the dispatcher once it has had all
+	// workers.
 	Restart bool
 
 	// Grace is how long Close waits between asking and killing. Default 3 s.

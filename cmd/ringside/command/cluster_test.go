@@ -172,7 +172,8 @@ func TestTrainSaysWhatDied(t *testing.T) {
 		addr := filepath.Join(dir, victim)
 		d := start(t, "dispatcher", "--listen", addr)
 		d.wait("^dispatcher at")
-		w := start(t, "worker", "--connect", addr, "--name", "left")
+		// The worker is to end with its dispatcher.
+		w := start(t, "worker", "--connect", addr, "--name", "left", "--reconnect", "0")
 		w.wait("^worker left")
 		waitFor(t, "the worker", func() (bool, error) {
 			s, err := client.Status(t.Context(), nil, addr)

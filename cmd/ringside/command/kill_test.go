@@ -36,7 +36,7 @@ const latestKill = 500 * time.Millisecond
 
 // TestKillWhileTraining starts a dispatcher, two workers and two clients that train, each
 // a process, and kills one of them at a random moment after the clients' start. The
-// others carry on or end with an error that names the dead process. A killed worker is
+// others carry on or end with an error that names the dead process. One of up is
 // started again. Nothing is left in the runtime folder or in shared memory.
 func TestKillWhileTraining(t *testing.T) {
 	seed := *killSeed
@@ -174,10 +174,17 @@ func (k *killing) round() {
 		k.interrupted(up)
 	case "dispatcher":
 		k.kill(k.pids["dispatcher"])
-		k.dies(ctx, up, regexp.MustCompile(fmt.Sprintf(`process died: dispatcher \(pid %d\)`, k.pids["dispatcher"])))
+		k.until(ctx, "a new dispatcher with both workers", func() bool {
+			s, err := client.Status(ctx, nil, k.addr)
+			return err == nil && s.Get("workers") == 2
+		})
+		k.noticed()
+		// Clients with a session go on; one that was about to open its own is told.
+		lost := regexp.MustCompile(`session lost: dispatcher at ` + k.addr + `|no process listens at ` + k.addr + `|` + k.addr + `.*(closed|gone|died)`)
 		for _, c := range clients {
-			k.dies(ctx, c, regexp.MustCompile(`session lost: dispatcher at `+k.addr+`|no process listens at `+k.addr+`|`+k.addr+`.*(closed|gone|died)`))
+			k.survives(ctx, c, lost)
 		}
+		k.interrupted(up)
 	case "client":
 		k.kill(clients[0].Process.Pid)
 		k.status(ctx, "the session's end", func(s client.Counters) bool { return s.Get("sessions") <= 1 })

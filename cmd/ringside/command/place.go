@@ -161,6 +161,9 @@ type seat struct {
 // start. A dispatcher says after two seconds that it has no worker.
 const reopenTimeout = 20 * time.Second
 
+// reopenEvery is the pause between two attempts.
+const reopenEvery = 20 * time.Millisecond
+
 // statusTimeout bounds a question to a dispatcher, which answers within microseconds.
 const statusTimeout = 2 * time.Second
 
@@ -243,14 +246,20 @@ func here() (*seat, error) {
 	return &seat{Session: s, device: device.Of(s.Engine())}, nil
 }
 
-// reopen makes another session in place of one whose worker is gone, when the workers are
-// there again. It waits for those of our own cluster and of one that starts them again.
+// reopen makes another session in place of one whose worker or dispatcher is gone, when
+// they are there again. It waits for those of our own cluster and of one that starts them
+// again.
 func (s *seat) reopen(ctx context.Context) error {
 	s.Session.Close()
 	for limit := time.Now().Add(reopenTimeout); ; {
 		_, err := dial(ctx, s, s.layout)
-		if !errors.Is(err, client.ErrNoWorker) || ctx.Err() != nil || s.over() != nil || time.Now().After(limit) {
+		between := errors.Is(err, client.ErrNoWorker) || errors.Is(err, ipc.ErrNoListener) || errors.Is(err, ipc.ErrPeerGone)
+		if !between || ctx.Err() != nil || s.over() != nil || time.Now().After(limit) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reopenEvery):
 		}
 	}
 }

@@ -62,8 +62,9 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a dispatcher and workers until interrupted",
-		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts a worker
-again that dies. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
+		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts one
+again that dies. When a worker dies its sessions end. When the dispatcher dies, sessions go on that have one worker of this
+host; those of several workers or of other hosts are told to begin again. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
 find it by themselves. With --listen-tcp clients and workers of other hosts can join, who know the same secret:
 
     head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,7 +34,8 @@ func coresEach(workers int) int { return max(limits.Machine{}.Cores().N/workers,
 const workerScore = 300
 
 // killFirst makes the kernel choose this worker before the dispatcher and clients when
-// memory runs out. A worker is started again; without a dispatcher all sessions end.
+// memory runs out. While there is no dispatcher no session opens, and those of several
+// workers end.
 func killFirst() error {
 	const file = "/proc/self/oom_score_adj"
 	b, err := os.ReadFile(file)
@@ -64,6 +66,7 @@ func newWorker() *cobra.Command {
 		quota, limit                                   int64
 		threads, work                                  int
 		bind                                           bool
+		reconnect                                      time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -76,6 +79,9 @@ func newWorker() *cobra.Command {
 			}
 			if threads < 0 || threads > maxThreads {
 				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
+			}
+			if reconnect < 0 {
+				return usagef("--reconnect %v: expected at least 0", reconnect)
 			}
 			switch {
 			case join != "" && addr != "":
@@ -114,7 +120,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Reconnect: reconnect, Logger: log})
 			if err != nil {
 				return err
 			}
@@ -134,6 +140,7 @@ func newWorker() *cobra.Command {
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	deviceFlag(f, &on, "the worker computes")
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
+	f.DurationVar(&reconnect, "reconnect", 30*time.Second, "how long to look for another dispatcher when it died, and longer with sessions that go on; 0: end with it")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	shmFlag(f, &memory)
 	workFlag(f, &work)

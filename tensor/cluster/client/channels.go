@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,7 +11,8 @@ import (
 
 // channels are the connections that a session's messages use. Those of the worker are
 // handled before those of the dispatcher: an answer to a Run counts although the worker
-// has ended since. When own ends, so does the session.
+// has ended since. When own ends, so does the session; when conn does, those sessions go
+// on that need nothing of the dispatcher.
 type channels struct {
 	waiter *local.Waiter // of all connections
 	conn   ipc.Conn      // with the dispatcher
@@ -20,6 +22,7 @@ type channels struct {
 
 	msg       ipc.Message // the worker's next message, if held
 	held      bool
+	single    bool        // no other worker serves the session
 	other     ipc.Message // the dispatcher's next message, if otherHeld
 	otherHeld bool
 	gone      error // why the connection with the dispatcher has ended
@@ -53,7 +56,13 @@ func (c *channels) look() bool {
 		c.other, c.otherHeld, c.gone = m, ok, err
 		c.lookOwn() // its messages before that
 	}
-	return true
+	return c.held || c.otherHeld || c.ownGone != nil || !c.without()
+}
+
+// without reports whether the session goes on although the dispatcher has died: it has
+// one worker, and a connection of its own with it.
+func (c *channels) without() bool {
+	return c.single && c.own != nil && c.to == c.own && errors.Is(c.gone, ipc.ErrPeerGone)
 }
 
 // lookOwn is look for the worker's messages.

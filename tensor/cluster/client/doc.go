@@ -11,7 +11,8 @@
 // Where the dispatcher and all workers are of this host, a session has a connection of
 // its own with its (first) worker (own.go). A step is then one message there and one back
 // between two processes; the first worker passes messages on to the others. Otherwise the
-// dispatcher forwards them.
+// dispatcher forwards them. With such a connection a session of one worker goes on when
+// the dispatcher dies.
 //
 // # Memory
 //

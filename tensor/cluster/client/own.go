@@ -13,6 +13,10 @@ import (
 // worker. Messages about the session itself, that it is open or why it is over, and the
 // answers of other workers use the connection with the dispatcher.
 //
+// If the session has no other worker, it goes on when the dispatcher dies: the worker
+// keeps it, and ends it with the connection. Only Stop has no way then: a program whose
+// context ends runs to its end, unless the engine is closed.
+//
 // The client handles the worker's messages before the dispatcher's: an answer to a Run
 // counts although the worker has ended since.
 
@@ -27,7 +31,7 @@ func (e *Engine) takeOffer(ctx context.Context) error {
 	c, err := local.New().Take(ctx, f, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Name: e.name}, Waiter: e.waiter, Logger: e.log})
 	switch {
 	case err == nil:
-		e.own, e.to = c, c
+		e.own, e.to, e.single = c, c, len(e.workers) == 1
 	case ctx.Err() != nil:
 		return ipc.ContextError(ctx)
 	default:
@@ -45,22 +49,35 @@ func (e *Engine) next() error {
 	case e.otherHeld:
 		e.otherHeld = false
 		return e.handle(&e.other, e.conn)
-	case e.gone != nil:
-		return e.fail(e.gone)
+	case e.gone != nil && !e.without():
+		return e.fail(dispatcherGone(e.gone))
 	}
 	e.to = e.conn
 	return e.cut(&e.workers[0], "the connection", e.ownGone)
+}
+
+// dispatcherGone says what the end of the connection with the dispatcher means for a
+// session that does not go on without it.
+func dispatcherGone(err error) error {
+	if !errors.Is(err, ipc.ErrPeerGone) {
+		return err
+	}
+	return fmt.Errorf("%w: it has died, and this session's messages went through it: open another session, "+
+		"when a dispatcher is there again (ringside up starts one)", err)
 }
 
 // cut ends the session because a connection with a worker has ended. It waits for the
 // dispatcher's reason. The worker may be alive: it hangs up when it gives the session up
 // because another worker is gone.
 func (e *Engine) cut(w *member, what string, err error) error {
-	if errors.Is(err, ipc.ErrPeerGone) {
+	if errors.Is(err, ipc.ErrPeerGone) && e.gone == nil {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
 		defer cancel()
 		for e.err == nil && e.receive(ctx) == nil {
 		}
+	}
+	if e.gone != nil {
+		err = fmt.Errorf("%w; the dispatcher at %s is gone as well: %w", err, e.addr, e.gone)
 	}
 	err = e.fail(fmt.Errorf("%w: %s between %q here and worker %q (pid %d) ended: %w", ErrLost, what, e.name, w.name, w.pid, err))
 	_ = e.conn.Close() // so that the other end notices

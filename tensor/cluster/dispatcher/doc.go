@@ -36,6 +36,10 @@
 // can be reached. They open a connection of their own in the direction that works, prove
 // to each other that they know the token, and move uploads and results over it.
 //
+// When a dispatcher dies, its sessions of that kind that have one worker go on. Their
+// workers connect to the next dispatcher and tell it how many there are (Device), so that
+// it counts them when it places others; it does not know them otherwise.
+//
 // # Several workers
 //
 // A session may ask for several workers, which run it together. Where they and the client
@@ -62,8 +66,9 @@
 // # Sessions
 //
 // A client opens one session per connection. The dispatcher numbers it, never with the
-// same number again. Only the client of a session can send to it and only its workers can
-// answer it, whatever number a message says.
+// same number again, nor with one that a dispatcher before it gave to a session of its
+// workers. Only the client of a session can send to it and only its workers can answer
+// it, whatever number a message says.
 //
 // A worker that says nothing about a session which it is to open, for Options.AnswerWait,
 // is passed over until it is heard again. The session goes to another worker, unless it

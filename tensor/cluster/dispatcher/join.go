@@ -111,6 +111,8 @@ func (d *Dispatcher) register(p *peer, m *ipc.Message) {
 	if !d.parse(p, m, &dev) {
 		return
 	}
+	// Numbers of sessions that have outlived another dispatcher are not given again.
+	d.last = max(d.last, dev.Last)
 	first := p.device == nil
 	if p.device = &dev; !first {
 		return

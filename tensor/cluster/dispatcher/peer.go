@@ -44,6 +44,15 @@ func (p *peer) far() bool {
 // busy reports whether a worker runs a program for which its other sessions wait.
 func (p *peer) busy() bool { return p.device != nil && p.device.Busy }
 
+// open returns how many sessions a worker has, with those that have outlived another
+// dispatcher.
+func (p *peer) open() int {
+	if p.device == nil {
+		return len(p.sessions)
+	}
+	return len(p.sessions) + int(p.device.Sessions)
+}
+
 // LogValue names the peer in logs.
 func (p *peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))

@@ -172,7 +172,7 @@ func (p *peer) compare(q *peer) int {
 // load returns how many sessions a worker would have with another one, for each 10
 // TFLOP/s of its device. A device whose speed is not known counts as one of that speed.
 func (p *peer) load() float64 {
-	n := float64(len(p.sessions) + 1)
+	n := float64(p.open() + 1)
 	if f := p.device.Info.Flops; f > 0 {
 		n *= 1e13 / f
 	}

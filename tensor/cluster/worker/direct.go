@@ -13,13 +13,17 @@ import (
 // the connection.
 type direct struct {
 	forwarded
-	in inlet
+	in    inlet
+	alone bool // it has outlived its dispatcher: it ends with the connection
 }
 
 func (s *direct) inlet() *inlet { return &s.in }
 
 // poll reports whether a message, or an error, of the connection can be handled now.
 func (s *direct) poll() bool {
+	if s.in.conn == nil && s.in.refused.Load() && s.in.err == nil {
+		s.in.err = fmt.Errorf("%w: it did not take the connection", ipc.ErrPeerGone)
+	}
 	return s.in.receive() && (s.in.ready || s.in.admit()) || s.in.err != nil
 }
 
@@ -31,8 +35,8 @@ func (s *direct) handleInlet(ctx context.Context) error {
 	return s.in.finish(err)
 }
 
-// lost closes a connection that has ended. The client is gone, and the dispatcher ends
-// the session, unless the client broke the protocol.
+// lost closes a connection that has ended. The client is gone, and the dispatcher, or the
+// caller if there is none, ends the session, unless the client broke the protocol.
 func (s *direct) lost(context.Context) error {
 	err := s.in.err
 	s.in.close()

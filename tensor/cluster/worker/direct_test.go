@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -17,17 +16,7 @@ import (
 // startHere starts a worker whose dispatcher, which the test plays, is on the same host.
 func startHere(t *testing.T) *fixture {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := local.New().Listen(filepath.Join(dir, "d"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return startAt(t, l, worker.Options{}, 0)
+	return startAt(t, listenHere(t, socket(t)), worker.Options{}, 0)
 }
 
 // openDirect opens a session and returns the descriptor of its own conn.

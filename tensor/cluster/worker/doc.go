@@ -34,6 +34,12 @@
 // answered there. The worker sleeps on one doorbell for all of these connections and the
 // dispatcher's.
 //
+// # Without a dispatcher
+//
+// When the dispatcher dies (reconnect.go), direct sessions go on, and the worker looks
+// for another one at the same address. All other sessions end. A dispatcher that stops in
+// order says so, and the worker ends with it.
+//
 // # Memory
 //
 // Values lie in the memory of the device, which package tensor/device hides: the worker
@@ -142,5 +148,6 @@
 //	shared.go                     sessions of several workers
 //	session.go scheduler.go       all kinds of sessions; the next message to handle
 //	listen.go                     the dispatcher's messages while a program runs
-//	watch.go worker.go            answers to Watch; the worker
+//	watch.go                      answers to Watch
+//	reconnect.go worker.go        another dispatcher; the worker
 package worker

@@ -39,9 +39,10 @@ type localConn interface {
 // later ranks answer through the dispatcher. The zero value is an inlet that is not
 // offered.
 type inlet struct {
-	taken  atomic.Pointer[localConn] // taken by the peer, and not yet seen by receive
-	closed atomic.Bool
-	cancel func() // ends the offer
+	taken   atomic.Pointer[localConn] // taken by the peer, and not yet seen by receive
+	refused atomic.Bool               // the peer will not take it
+	closed  atomic.Bool
+	cancel  func() // ends the offer
 
 	// The rest belongs to the worker's goroutine.
 	conn  localConn   // nil until the peer has taken it
@@ -77,6 +78,8 @@ func (in *inlet) offer(e *env) (theirs *os.File, err error) {
 		func(c ipc.Conn, err error) {
 			defer e.closing.Done()
 			if err != nil {
+				in.refused.Store(true)
+				e.waiter.Wake()
 				if !in.closed.Load() {
 					e.log.Warn("a session's own connection was not taken: its messages go through the dispatcher", "err", err)
 				}

@@ -203,17 +203,14 @@ func (b *base) finish(work *collective.Work) {
 
 // listenFor listens while the worker waits for a program of session b.
 func (w *Worker) listenFor(ctx context.Context, b *base) {
-	if s, ok := w.sessions[b.id].(connected); ok && s.inlet().conn != nil && s.inlet().conn.Err() != nil {
-		b.stops.end()
-	}
-	if ctx.Err() != nil || w.out.conn.Err() != nil {
+	if ctx.Err() != nil || w.seeker.unheard(b) {
 		b.stops.end()
 	}
 	if !w.told.Busy {
 		w.tellBusy()
 	}
 	for n := 0; n < maxSorted && len(w.deferred) < maxSorted && w.lost == nil; n++ {
-		m, ok, err := w.out.conn.TryRecv()
+		m, ok, err := w.seeker.hear()
 		if !ok || err != nil {
 			w.lost = err
 			return

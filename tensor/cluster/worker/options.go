@@ -39,6 +39,11 @@ type Options struct {
 	// segments without a value, queues without a message. Default 10 s.
 	KeepUnused time.Duration
 
+	// Reconnect is how long the worker looks for another dispatcher at the same address
+	// when one died, and longer while it has sessions that go on without one: those with
+	// a connection of their own. 0: it ends with the dispatcher.
+	Reconnect time.Duration
+
 	// Bind binds the worker's goroutine to one core, by its rank, while it has a session
 	// whose workers are on this host and as many as there are cores. It is for a worker
 	// that has a process of its own.
@@ -60,8 +65,8 @@ func (o *Options) withDefaults() (Options, error) {
 	out := *cmp.Or(o, &Options{})
 	out.Name = cmp.Or(out.Name, fmt.Sprintf("worker-%d", os.Getpid()))
 	out.KeepUnused = cmp.Or(out.KeepUnused, 10*time.Second)
-	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 || out.KeepUnused < 0 {
-		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d and KeepUnused %v, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped, out.KeepUnused)
+	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 || out.KeepUnused < 0 || out.Reconnect < 0 {
+		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, KeepUnused %v and Reconnect %v, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped, out.KeepUnused, out.Reconnect)
 	}
 	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	if out.Device == nil {

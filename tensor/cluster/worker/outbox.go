@@ -57,15 +57,20 @@ func (o *outbox) send(ctx context.Context, kind uint32, m wire.Message, files ..
 }
 
 // trySend sends one message. It returns ErrFull if there is no room for it, or none for
-// the messages that were posted before.
+// the messages that were posted before. A message for a dispatcher that is gone is
+// dropped: receiving finds out, after the reason that the dispatcher gave.
 func (o *outbox) trySend(kind uint32, m wire.Message, files ...*os.File) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.flush(); err != nil {
-		return err
+	err := o.flush()
+	if err == nil {
+		o.body = wire.Append(o.body[:0], m)
+		err = ipc.TrySend(o.conn, ipc.Message{Kind: kind, Body: o.body, Files: files})
 	}
-	o.body = wire.Append(o.body[:0], m)
-	return ipc.TrySend(o.conn, ipc.Message{Kind: kind, Body: o.body, Files: files})
+	if errors.Is(err, ipc.ErrPeerGone) {
+		return nil
+	}
+	return err
 }
 
 // post sends a message, now or when there is room, and takes over its files.

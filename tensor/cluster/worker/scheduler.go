@@ -77,6 +77,11 @@ func (w *Worker) step(ctx context.Context) error {
 	if w.lost != nil {
 		return w.lost
 	}
+	if w.seeker.done() {
+		if err := w.seeker.join(ctx); err != nil {
+			return err
+		}
+	}
 	if w.held {
 		if err := w.take(ctx); err != nil {
 			return err
@@ -111,7 +116,7 @@ func (w *Worker) runnable() bool {
 func (w *Worker) poll() (found bool) {
 	w.out.deliver()
 	if !w.held {
-		if w.msg, w.held, w.lost = w.out.conn.TryRecv(); w.lost != nil {
+		if w.msg, w.held, w.lost = w.seeker.hear(); w.lost != nil {
 			return true
 		}
 	}
@@ -125,7 +130,7 @@ func (w *Worker) poll() (found bool) {
 		}
 		w.broken = w.broken || in.err != nil
 	}
-	return found || w.held || w.turns.asking || w.trimmer.due.Load()
+	return found || w.held || w.turns.asking || w.trimmer.due.Load() || w.seeker.done()
 }
 
 // take handles the dispatcher's message, or sorts it and those after it.
@@ -343,6 +348,9 @@ func (w *Worker) endBroken(ctx context.Context) error {
 			}
 		} else if err != nil {
 			return err
+		} else if d, ok := s.(*direct); ok && d.alone {
+			w.endSession(d)
+			release(w, d.id)
 		}
 	}
 	return nil

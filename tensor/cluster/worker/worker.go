@@ -13,7 +13,6 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -35,6 +34,9 @@ type Worker struct {
 	polls   func() bool // poll, which Wait calls
 	steps   uint64      // done so far
 	told    wire.Device // as the dispatcher was told last
+	seeker  seeker
+	alone   uint32 // number of sessions that have outlived their dispatcher
+	last    uint64 // greatest number of a session so far
 }
 
 // New makes a worker; Serve runs it.
@@ -47,6 +49,7 @@ func New(o *Options) (*Worker, error) {
 		scheduler: scheduler{sessions: map[uint64]session{}}}
 	w.losable, _ = opt.Device.(device.Losable)
 	w.polls = w.poll
+	w.seeker.w = w
 	w.table = shm.NewTable(&shm.TableOptions{Sealed: !opt.AllowUnsealed, MaxBytes: opt.MaxMapped, MaxSegments: MaxSegments,
 		OnRelease: w.owners.giveBack})
 	return w, nil
@@ -68,20 +71,15 @@ func (w *Worker) Stats() Stats {
 // Serve connects to the dispatcher at addr and handles its messages until ctx is done
 // (then it returns nil), the device is lost (ErrDevice) or the dispatcher is gone (then
 // ErrDispatcher; ErrNameTaken when it refused the worker). Sessions that are open then
-// are told the reason. It is called once.
+// are told the reason. With Options.Reconnect it looks for another dispatcher at addr
+// when one died. It is called once.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.close()
 	var err error
 	if w.waiter, err = local.NewWaiter(); err != nil {
 		return fmt.Errorf("worker %q: %w", w.name, err)
 	}
-	order := route.Order()
-	if w.o.Transport != nil {
-		order = []ipc.Transport{w.o.Transport}
-	}
-	conn, err := route.Dial(ctx, order, []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.name}, Logger: w.log, Secret: w.o.Secret, Waiter: w.waiter,
-	})
+	conn, err := w.seeker.dial(ctx, addr)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -94,11 +92,17 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.listener.end()
 	w.trimmer.begin(w.o.KeepUnused/trimLooks, w.waiter.Wake)
 	defer w.trimmer.end()
+	seeking, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for err = w.tellDevice(ctx); ; err = w.step(ctx) {
-		if w.steps++; err == nil && (w.told.Busy || w.steps%tellEvery == 0 && w.usedMuchElse()) {
+		if w.seeker.died(err) {
+			w.seeker.outlive(seeking, addr, err)
+			err = nil
+		}
+		if w.steps++; err == nil && (w.told.Busy || w.told.Sessions != w.alone || w.steps%tellEvery == 0 && w.usedMuchElse()) {
 			err = w.tellDevice(ctx)
 		}
 		if err == nil {
@@ -125,13 +129,9 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 // values use.
 func (w *Worker) tellDevice(ctx context.Context) error {
 	m := &w.told
-	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse)}
+	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse), Sessions: w.alone, Last: w.last}
 	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
-	err := w.out.send(ctx, wire.KindDevice, m)
-	if errors.Is(err, ipc.ErrPeerGone) {
-		return nil // receiving finds that out, after the reason that the dispatcher gave
-	}
-	return err
+	return w.out.send(ctx, wire.KindDevice, m)
 }
 
 // tellBusy tells the dispatcher, if there is room to, that a program has run for long.
@@ -167,6 +167,9 @@ func (w *Worker) close() {
 		s.close()
 	}
 	w.closing.Wait()
+	if len(w.seeker.came) > 0 {
+		_ = (<-w.seeker.came).Close()
+	}
 	if w.waiter != nil {
 		w.waiter.Close()
 	}
@@ -266,6 +269,7 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	if w.sessions[open.Session] != nil {
 		return fmt.Errorf("%w: session %d opened twice", ipc.ErrCorrupt, open.Session)
 	}
+	w.last = max(w.last, open.Session)
 	quota := w.o.Quota
 	if open.Quota != 0 && (quota == 0 || open.Quota < quota) {
 		quota = open.Quota
@@ -345,8 +349,8 @@ func (w *Worker) closeSession(m *ipc.Message) error {
 	if s := w.sessions[c.Session]; s != nil {
 		w.endSession(s)
 	}
-	if c.Reason == wire.CodeOK && w.dev.Arena().ReleaseOwner(c.Session) > 0 {
-		w.trim()
+	if c.Reason == wire.CodeOK {
+		release(w, c.Session)
 	}
 	return nil
 }
@@ -376,6 +380,9 @@ func (w *Worker) endSession(s session) {
 	delete(w.sessions, c.id)
 	w.owners.set(c.id, nil)
 	w.stats.sessions.Add(-1)
+	if d, ok := s.(*direct); ok && d.alone {
+		w.alone--
+	}
 	for _, p := range c.programs.byHash {
 		w.monitor.forgotten(p.parsed, p.runs)
 	}

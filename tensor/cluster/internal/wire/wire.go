@@ -93,6 +93,8 @@ const (
 	MaxExport     = 128              // bytes of a device's memory's name (CUDA: 64)
 	MaxCounters   = 1024             // counters of a status reply
 	MaxWorkers    = 1024             // workers of a session
+	MaxHeld       = 1 << 20          // sessions of a worker without a dispatcher
+	MaxSession    = 1 << 62          // number of a session that a worker tells
 	MaxKey        = 64               // bytes of a key, and of a token
 	MaxConfig     = 1 << 16          // bytes of a session's config
 	MaxMeet       = 1 << 12          // bytes of a Meet's data

@@ -64,7 +64,7 @@ func messages() []encodingtest.Message {
 	return []encodingtest.Message{
 		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"}),
 		of("Stop", &Stop{Session: 5, Seq: 1 << 40}),
-		of("Device", &Device{Session: 5, Used: 1 << 33, Busy: true, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
+		of("Device", &Device{Session: 5, Used: 1 << 33, Busy: true, Sessions: 300, Last: 1 << 40, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
 			Flops: 6e13, Bandwidth: 3.3e12}}),
 		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota}),
 		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Bytes: 1 << 40, Worker: "w0"}),
@@ -180,6 +180,7 @@ func TestLimits(t *testing.T) {
 		{"counters", Append(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}), new(StatusReply)},
 		{"flow", append(Append(nil, &Flow{})[:8], 2), new(Flow)},
 		{"turn", Append(nil, &Turn{What: TurnOver + 1}), new(Turn)},
+		{"a number that no session has", Append(nil, &Device{Last: MaxSession + 1}), new(Device)},
 		{"a speed that is no number", Append(nil, &Device{Info: device.Info{Flops: math.NaN()}}), new(Device)},
 		{"workers", Append(nil, &OpenSession{Workers: MaxWorkers + 1}), new(OpenSession)},
 		{"a negative speed", Append(nil, &OpenSession{Flops: -1}), new(OpenSession)},

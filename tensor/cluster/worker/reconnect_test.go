@@ -1,0 +1,133 @@
+package worker_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+)
+
+// socket returns a place for a dispatcher's socket.
+func socket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "d")
+}
+
+// accept makes f the next dispatcher of its worker.
+func (f *fixture) accept(l ipc.Listener) {
+	f.Helper()
+	var err error
+	if f.conn, err = l.Accept(f.ctx); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// listenHere opens a listener for a dispatcher that the test plays.
+func listenHere(t *testing.T, at string) ipc.Listener {
+	t.Helper()
+	l, err := local.New().Listen(at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestReconnect ends the dispatcher of a worker with several sessions. The one with a
+// connection of its own goes on, also while there is no dispatcher. The next dispatcher
+// is told of it and, when it ends, of that. Without sessions the worker ends when no
+// dispatcher comes.
+func TestReconnect(t *testing.T) {
+	at := socket(t)
+	l := listenHere(t, at)
+	f := startAt(t, l, worker.Options{Reconnect: time.Millisecond}, 0)
+	own := f.direct(7)
+	f.open(8, 0)
+	left := f.openDirect(9) // which its client does not take
+	steps := uint64(0)
+	step := func() {
+		t.Helper()
+		for range 20 {
+			steps++
+			own.batch(&wire.Run{Session: 7, Seq: steps, Flags: wire.RunSync})
+			if d := own.answer(wire.CodeOK, ""); d.Seq != steps {
+				t.Fatalf("answer to %d, expected %d", d.Seq, steps)
+			}
+		}
+	}
+	// told waits for the dispatcher to be told of so many sessions.
+	told := func(sessions uint32, last uint64) {
+		t.Helper()
+		for {
+			var dev wire.Device
+			if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil {
+				t.Fatal(err)
+			}
+			if dev.Sessions != sessions {
+				continue
+			}
+			if dev.Last != last {
+				t.Errorf("the last session is number %d, expected %d", dev.Last, last)
+			}
+			return
+		}
+	}
+	step()
+	l.Close()
+	f.conn.Close()
+	step()
+
+	l = listenHere(t, at)
+	f.accept(l)
+	left.Close()
+	told(1, 9)
+	step()
+	f.open(10, 0)
+	if st := f.w.Stats(); st.Sessions != 2 || st.Failed != 0 {
+		t.Errorf("%+v, expected the session with a connection of its own, and the new one", st)
+	}
+	own.conn.Close()
+	told(0, 10)
+
+	l.Close()
+	f.conn.Close()
+	err := <-f.end
+	f.end <- err
+	if !errors.Is(err, worker.ErrDispatcher) {
+		t.Errorf("%v, expected %v", err, worker.ErrDispatcher)
+	}
+}
+
+// TestReconnectAfterAProgram ends the dispatcher while a program of a session with a
+// connection of its own runs. The program is not stopped by that, but by the end of the
+// connection. Then the worker has the next dispatcher.
+func TestReconnectAfterAProgram(t *testing.T) {
+	at := socket(t)
+	l := listenHere(t, at)
+	f := startAt(t, l, worker.Options{Reconnect: time.Hour}, 0)
+	own := f.direct(7)
+	own.endless(7)
+	f.running()
+	l.Close()
+	f.conn.Close()
+	<-time.After(100 * time.Millisecond) // the worker looks several times
+	if m, ok, err := own.conn.TryRecv(); ok || err != nil {
+		t.Errorf("the session hears %s, %v", wire.KindName(m.Kind), err)
+	}
+	own.conn.Close()
+	l = listenHere(t, at)
+	f.accept(l)
+	f.open(8, 0)
+	f.healthy(9)
+}
