@@ -133,6 +133,7 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
 	$(GO) test ./tensor/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
 	$(GO) test ./tensor/cluster -run '^TestDispatcherKilled$$' -count 1 -v -args -dispatcher.kills 50
+	$(GO) test ./cmd/ringside/command -run '^TestRestarts$$' -count 1 -v -args -restart.kills 20
 	$(GO) test ./collective -run '^(TestKilled|TestStopped)$$' -count 1 -v -args -death.kills 200 -death.stops 20
 
 bench: build ## the benchmarks, beside their peers and floors

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -19,6 +21,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/train"
 )
+
+var restartKills = flag.Int("restart.kills", 0, "how many further runs of TestRestarts have a worker killed")
 
 // TestRestarts kills a worker of a training run at several moments: before the first
 // checkpoint, after one, and where one is about to be saved. The run goes on by itself
@@ -101,6 +105,21 @@ func TestRestarts(t *testing.T) {
 
 			if workers > 1 {
 				return
+			}
+			single := o
+			for i := range *restartKills {
+				single.Save, single.Checkpoint = filepath.Join(dir, "single"), filepath.Join(dir, fmt.Sprint("single", i))
+				single.Progress = kill(1 + i%15)
+				got, said, err := run(single, 1)
+				if err != nil || got.Restarts != 1 || !slices.Equal(got.Losses, whole.Losses) {
+					t.Fatalf("killed after step %d: %v, %d restarts, said %q, losses\n%v, undisturbed\n%v", 1+i%15, err, got.Restarts, said, got.Losses, whole.Losses)
+				}
+				if a, err := os.ReadFile(single.Save); err != nil || !bytes.Equal(a, b) {
+					t.Fatalf("killed after step %d: %v; the weights are those of an undisturbed run: %v", 1+i%15, err, bytes.Equal(a, b))
+				}
+			}
+			if *restartKills > 0 {
+				t.Logf("%d workers killed, one in each of as many runs: all ended by themselves with the bits of an undisturbed one", *restartKills)
 			}
 			// Before its first save to another folder it goes on from where it began.
 			from := o.Checkpoint
