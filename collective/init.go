@@ -53,7 +53,7 @@ func Init(ctx context.Context, o *Options) (*Group, error) {
 // initOver makes the group of the world's ranks, which share a store.
 func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group, error) {
 	world, secret := store.World(), store.Key()
-	o.mesh = &route.MeshOptions{Secret: secret, Logger: o.Logger, Bind: o.Bind}
+	o.mesh = &route.MeshOptions{Secret: secret, TLS: world.TLS, Logger: o.Logger, Bind: o.Bind}
 	members, err := o.open(ctx, world.Rank, world.Size, store.AllGather)
 	if err != nil {
 		return nil, err

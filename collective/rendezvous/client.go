@@ -50,7 +50,7 @@ type client struct {
 func (c *client) options() *ipc.Options {
 	return &ipc.Options{
 		Hello:     ipc.Peer{Role: ipc.RoleRank, Name: fmt.Sprintf("rank %d of %d", c.world.Rank, c.world.Size)},
-		RingBytes: ringBytes, Secret: derive(c.world.Secret, labelConn, nil),
+		RingBytes: ringBytes, Secret: derive(c.world.Secret, labelConn, nil), TLS: c.world.TLS,
 	}
 }
 
@@ -182,7 +182,7 @@ func permanent(err error) bool {
 	if errors.As(err, &refused) {
 		return refused.code != codeLeft
 	}
-	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrSecret)
+	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrSecret) || errors.Is(err, ipc.ErrTLS)
 }
 
 // read hands replies to the calls that wait for them.

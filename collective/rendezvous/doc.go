@@ -37,6 +37,9 @@
 //
 //	RINGSIDE_SECRET       a secret that only the ranks know, of 16 to 4,096 bytes
 //	RINGSIDE_SECRET_FILE  a file with it, of mode 0600
+//	RINGSIDE_TLS          1: what crosses hosts is encrypted, on all ranks or on none
+//	RINGSIDE_TLS_CERT     with RINGSIDE_TLS_KEY and RINGSIDE_TLS_CA: PEM files, if the
+//	                      key is not to be derived from the secret
 //	RINGSIDE_RENDEZVOUS   the store's address, "unix:/path" or "tcp:host:port", if not
 //	                      the launcher's; the folder of a path must be this user's alone
 //	RINGSIDE_EPOCH        the number of the attempt
@@ -54,9 +57,9 @@
 //
 // The ranks reach the store by an ipc.Conn: ipc/local at the socket, net/tcp at the
 // address. Both ends prove that they know the secret. Over TCP that is net/tcp's
-// handshake; without a secret any process that reaches the port may join. Nothing is
-// encrypted. The socket lies in a folder that only this user can enter, and a rank with
-// another secret is refused there by the store itself.
+// handshake; without a secret any process that reaches the port may join. Without TLS
+// nothing is encrypted. The socket lies in a folder that only this user can enter, and a
+// rank with another secret is refused there by the store itself.
 //
 // A refused rank learns the reason at once. The ranks that wait for it learn it when no
 // process is left that could come in its place; callers at a port without the secret can

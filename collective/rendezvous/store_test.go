@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // guard is when a test counts as hanging.
@@ -55,6 +57,7 @@ func worlds(t *testing.T, size int) map[string]World {
 		"job":     {Size: size, Job: "a/job", RuntimeDir: socketDir(t)},
 		"parent":  {Size: size, RuntimeDir: socketDir(t)},
 		"tcp":     {Size: size, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret")},
+		"tls":     {Size: size, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret"), TLS: &ipc.TLS{}},
 		"by name": {Size: size, MasterAddr: "localhost", MasterPort: freePort(t)},
 	}
 }

@@ -47,6 +47,9 @@ type World struct {
 	// Secret is known only to the ranks; empty for none.
 	Secret []byte
 
+	// TLS is the one of ipc.Options, for all conns between hosts; nil for none.
+	TLS *ipc.TLS
+
 	// Epoch counts the attempts of a job that is restarted: ranks of different epochs
 	// don't meet.
 	Epoch uint64
@@ -75,6 +78,7 @@ type Overrides struct {
 	MasterPort int
 	Socket     string // absolute path
 	Secret     []byte
+	TLS        *ipc.TLS
 	Epoch      uint64
 }
 
@@ -142,6 +146,12 @@ func (e *environment) common(over Overrides, w *World) {
 		w.Secret = e.secret()
 	} else if _, err := ipc.TrimSecret(w.Secret); err != nil {
 		e.fail("option Secret: %v", err)
+	}
+	if w.TLS = over.TLS; w.TLS == nil {
+		w.TLS = e.tls()
+	}
+	if w.TLS != nil && w.TLS.Certificate == nil && len(w.Secret) == 0 {
+		e.fail("TLS without RINGSIDE_SECRET: expected a secret to derive the key from, or RINGSIDE_TLS_CERT, RINGSIDE_TLS_KEY and RINGSIDE_TLS_CA")
 	}
 	if over.Epoch != 0 {
 		w.Epoch = over.Epoch
@@ -220,4 +230,21 @@ func (e *environment) secret() []byte {
 		}
 	}
 	return b
+}
+
+// tls returns the TLS that RINGSIDE_TLS, RINGSIDE_TLS_CERT, RINGSIDE_TLS_KEY and
+// RINGSIDE_TLS_CA describe.
+func (e *environment) tls() *ipc.TLS {
+	f := ipc.TLSFiles{Cert: e.text("RINGSIDE_TLS_CERT"), Key: e.text("RINGSIDE_TLS_KEY"), CA: e.text("RINGSIDE_TLS_CA")}
+	if on := e.text("RINGSIDE_TLS"); on != "" {
+		var err error
+		if f.On, err = strconv.ParseBool(on); err != nil {
+			e.fail("RINGSIDE_TLS=%q, expected 1 or 0", on)
+		}
+	}
+	t, err := f.Read()
+	if err != nil {
+		e.fail("RINGSIDE_TLS_CERT, RINGSIDE_TLS_KEY, RINGSIDE_TLS_CA: %v", err)
+	}
+	return t
 }

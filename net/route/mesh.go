@@ -37,6 +37,9 @@ type MeshOptions struct {
 	// Secret is shared by all ranks. Without one only ranks of this host can be reached.
 	Secret []byte
 
+	// TLS is the one of ipc.Options, at all ranks or at none.
+	TLS *ipc.TLS
+
 	// Bind and Dir are where this rank listens, as in ipc.Place. Dir empty: local.Dir.
 	Bind, Dir string
 
@@ -149,7 +152,7 @@ func (m *mesh) connect(ctx context.Context) (err error) {
 	}
 	if m.place, err = listen(m.Order, ipc.Place{Dir: m.Dir, Bind: m.Bind}, &ipc.Options{
 		Hello:  ipc.Peer{Role: m.Role, Name: fmt.Sprintf("rank %d of %d", m.Rank, m.Size)},
-		Waiter: m.Waiter, Secret: m.Secret, Logger: m.Logger, Backlog: ipc.DefaultBacklog + m.Size,
+		Waiter: m.Waiter, Secret: m.Secret, TLS: m.TLS, Logger: m.Logger, Backlog: ipc.DefaultBacklog + m.Size,
 	}, &mine); err != nil {
 		return err
 	}

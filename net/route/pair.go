@@ -26,6 +26,9 @@ type PairOptions struct {
 	// Secret is known to both ends only.
 	Secret []byte
 
+	// TLS is the one of ipc.Options, at both ends or at none.
+	TLS *ipc.TLS
+
 	// Waiter, Bind, Dir, Logger and Order are as in MeshOptions.
 	Waiter    ipc.Waiter
 	Bind, Dir string
@@ -47,7 +50,7 @@ func Pair(ctx context.Context, o PairOptions) (ipc.Conn, error) {
 	}
 	m, err := newMesh(MeshOptions{
 		Rank: rank, Size: 2, Name: o.Name[:min(len(o.Name), maxName)], Role: o.Role,
-		Waiter: o.Waiter, Secret: o.Secret, Bind: o.Bind, Dir: o.Dir, Logger: o.Logger, Order: o.Order,
+		Waiter: o.Waiter, Secret: o.Secret, TLS: o.TLS, Bind: o.Bind, Dir: o.Dir, Logger: o.Logger, Order: o.Order,
 		Exchange: func(ctx context.Context, mine []byte) ([][]byte, error) {
 			all := [][]byte{mine, mine}
 			var err error

@@ -175,6 +175,24 @@ func TestPairSecret(t *testing.T) {
 	}
 }
 
+// TestPairTLS has both ends use TLS, and then one alone.
+func TestPairTLS(t *testing.T) {
+	both, errs := pairOf(t, func(_ int, o *route.PairOptions) { o.Order, o.TLS = route.Apart(), &ipc.TLS{} }, nil)
+	if both[0] == nil || both[1] == nil {
+		t.Errorf("both ends have TLS: %v", errs)
+	}
+	one, errs := pairOf(t, func(end int, o *route.PairOptions) {
+		if o.Order = route.Apart(); end == 1 {
+			o.TLS = &ipc.TLS{}
+		}
+	}, nil)
+	for i, err := range errs {
+		if !errors.Is(err, route.ErrPair) || !strings.Contains(err.Error(), "start both ends with --tls") || one[i] != nil {
+			t.Errorf("end %d, where one end has TLS: %v", i, err)
+		}
+	}
+}
+
 // cardWith is a card that is a report as well.
 func cardWith(addrs, reached string) string {
 	return `{"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":[` + addrs + `]}],"Reached":[` + reached + `]}`

@@ -44,6 +44,13 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 				return nil, fmt.Errorf("cluster: %s: %w", child, err)
 			}
 		}
+		if o.TLS == nil {
+			t, err := child.TLS.Read()
+			if err != nil {
+				return nil, err
+			}
+			o.TLS = t
+		}
 		w, err := worker.New(o)
 		if err != nil {
 			return nil, err
@@ -61,6 +68,11 @@ func listen(options *dispatcher.Options, child Child) (serve func(context.Contex
 	o := *options
 	if child.SecretFile != "" {
 		if o.Secret, err = ipc.ReadSecret(child.SecretFile); err != nil {
+			return nil, err
+		}
+	}
+	if o.TLS == nil {
+		if o.TLS, err = child.TLS.Read(); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
@@ -72,6 +73,9 @@ type Options struct {
 	// Default none.
 	ListenTCP, SecretFile string
 
+	// TLS encrypts what goes to other hosts and comes from them. Default none.
+	TLS ipc.TLSFiles
+
 	// InProcess runs dispatcher and workers as goroutines of this process.
 	InProcess bool
 
@@ -82,7 +86,7 @@ type Options struct {
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
 	// N", "--device D", "--session-mib N", "--memory-mib N", "--shm PLACE" and
 	// "--max-work N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file
-	// FILE" if ListenTCP and SecretFile are.
+	// FILE" if ListenTCP and SecretFile are; of TLS "--tls" and its files.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died, and the dispatcher once it has had all
@@ -118,6 +122,7 @@ type Child struct {
 	Shm                   string
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
+	TLS                   ipc.TLSFiles
 }
 
 // Role of a child.
@@ -145,7 +150,7 @@ func DefaultArgs(c Child) []string {
 		if c.SecretFile != "" {
 			args = append(args, "--secret-file", c.SecretFile)
 		}
-		return args
+		return append(args, tlsArgs(c.TLS)...)
 	}
 	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
 	if c.Threads > 0 {
@@ -165,6 +170,18 @@ func DefaultArgs(c Child) []string {
 	}
 	if c.MaxWork != 0 {
 		args = append(args, "--max-work", strconv.Itoa(c.MaxWork))
+	}
+	return append(args, tlsArgs(c.TLS)...)
+}
+
+func tlsArgs(f ipc.TLSFiles) (args []string) {
+	if f.On {
+		args = append(args, "--tls")
+	}
+	for flag, file := range map[string]string{"--tls-cert": f.Cert, "--tls-key": f.Key, "--tls-ca": f.CA} {
+		if file != "" {
+			args = append(args, flag, file)
+		}
 	}
 	return args
 }

@@ -38,8 +38,9 @@ func listenAddr(addr, far string, anyPort bool) (string, error) {
 
 func newDispatcher() *cobra.Command {
 	var (
-		addr, far, secretFile string
-		gid                   int
+		addr, far string
+		known     keys
+		gid       int
 	)
 	c := &cobra.Command{
 		Use:   "dispatcher",
@@ -47,7 +48,7 @@ func newDispatcher() *cobra.Command {
 		Long: `Dispatcher accepts clients and workers of this host at one address until it is interrupted, and with --listen-tcp
 those of other hosts that know the secret. ` + "`ringside up`" + ` starts one together with workers.
 
-Nothing is encrypted between hosts: where strangers can listen or write, put a tunnel (WireGuard, ssh) under it.`,
+Nothing is encrypted between hosts without --tls, which all of them need where strangers can listen or write.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
@@ -61,11 +62,11 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 			if addr == "" {
 				cluster.Sweep(filepath.Dir(at), log)
 			}
-			secret, err := readSecret(secretFile)
+			secret, tls, err := known.read()
 			if err != nil {
 				return err
 			}
-			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log, Secret: secret})
+			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log, Secret: secret, TLS: tls})
 			if err != nil {
 				return err
 			}
@@ -93,7 +94,7 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 	}
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the socket (default: this user's)")
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
-	secretFlag(c.Flags(), &secretFile)
+	known.flags(c.Flags())
 	c.Flags().IntVar(&gid, "allow-gid", 0, "also accept processes of other users with this primary group")
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 )
@@ -46,8 +47,9 @@ func broken(do, format string, args ...any) finding {
 
 func newDoctor() *cobra.Command {
 	var (
-		asJSON           bool
-		addr, secretFile string
+		asJSON bool
+		addr   string
+		far    keys
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -56,14 +58,14 @@ func newDoctor() *cobra.Command {
 It changes nothing. The exit status is 1 if something fails; a warning is none.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			secret, err := readSecret(secretFile)
+			secret, tls, err := far.read()
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
 			h := thisHost()
-			h.addr, h.secret = addr, secret
+			h.addr, h.secret, h.tls = addr, secret, tls
 			all := examine(ctx, h)
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(all); err != nil {
@@ -82,7 +84,7 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of objects with name, status, found and do")
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher to look for (default: this user's)")
-	secretFlag(c.Flags(), &secretFile)
+	far.flags(c.Flags())
 	return c
 }
 
@@ -103,6 +105,7 @@ type host struct {
 	runtimeDir string
 	addr       string // of a dispatcher; empty: the one in runtimeDir
 	secret     []byte // of a dispatcher that listens for other hosts
+	tls        *ipc.TLS
 
 	openDriver func() (driver.API, error) // of CUDA
 }

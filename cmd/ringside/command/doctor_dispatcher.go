@@ -14,7 +14,7 @@ import (
 
 func (h *host) dispatcher(ctx context.Context) finding {
 	addr := cmp.Or(h.addr, local.DispatcherAddr(h.runtimeDir))
-	s, err := client.Status(ctx, &client.Options{Secret: h.secret}, addr)
+	s, err := client.Status(ctx, &client.Options{Secret: h.secret, TLS: h.tls}, addr)
 	switch {
 	case errors.Is(err, ipc.ErrNoListener) && h.addr == "":
 		return found("none runs; train starts a cluster of its own, `ringside up` one that stays")

@@ -22,17 +22,24 @@ func secretPath(t *testing.T, secret string) string {
 // TestFar trains over TCP on a worker that joined over TCP, and over shared memory on the
 // same worker, and expects the same losses.
 func TestFar(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { farHosts(t) })
+	t.Run("TLS", func(t *testing.T) { farHosts(t, "--tls") })
+}
+
+// farHosts has the processes of other hosts started with more flags.
+func farHosts(t *testing.T, more ...string) {
 	dir := runtimeDir(t)
 	secret := secretPath(t, "a secret of some length")
-	d := start(t, "dispatcher", "--listen", filepath.Join(dir, "d"), "--listen-tcp", "127.0.0.1:0", "--secret-file", secret)
+	known := append([]string{"--secret-file", secret}, more...)
+	d := start(t, append([]string{"dispatcher", "--listen", filepath.Join(dir, "d"), "--listen-tcp", "127.0.0.1:0"}, known...)...)
 	near := d.wait(`^dispatcher at (/.*)`)[1]
 	far := d.wait(`^dispatcher at (127\..*)`)[1]
-	w := start(t, "worker", "--join", far, "--secret-file", secret, "--simd", "go")
+	w := start(t, append([]string{"worker", "--join", far, "--simd", "go"}, known...)...)
 	name := w.wait(`^worker (\S+), .* at 127\.`)[1]
 
 	args := []string{"--data", textFile(t), "--steps", "5", "--batch", "2", "--sample=-1", "--seed", "3"}
-	one := trained(t, append(args, "--connect", far, "--secret-file", secret)...)
-	two := trained(t, append(args, "--connect", near)...)
+	one := trained(t, slices.Concat(args, []string{"--connect", far}, known)...)
+	two := trained(t, slices.Concat(args, []string{"--connect", near}, more)...)
 	for _, o := range []outcome{one, two} {
 		if !strings.HasPrefix(o.Engine, "worker "+name) || o.TensorBytes != 0 || o.Steps != 5 {
 			t.Errorf("%s, %d bytes of tensors through the dispatcher; want worker %s and none", o.Engine, o.TensorBytes, name)
@@ -50,15 +57,20 @@ func TestFar(t *testing.T) {
 	if !strings.Contains(said, "worker "+name+" came over TCP") || !strings.Contains(said, "--pid "+pid) {
 		t.Errorf("inspect says of a worker of another host: %s", said)
 	}
-	if out, _, _ := execute(t, "doctor", "--connect", far, "--secret-file", secret); !strings.Contains(out, "at "+far+", process ") {
+	if out, _, _ := execute(t, append([]string{"doctor", "--connect", far}, known...)...); !strings.Contains(out, "at "+far+", process ") {
 		t.Errorf("doctor does not find the dispatcher at %s:\n%s", far, out)
 	}
-	if out, _, err := execute(t, "doctor", "--connect", far); err != errSilent || !strings.Contains(out, "by --secret-file") || strings.Contains(out, "end that process") {
+	if out, _, err := execute(t, append([]string{"doctor", "--connect", far}, more...)...); err == nil || more == nil && (err != errSilent || !strings.Contains(out, "by --secret-file")) || more != nil && !strings.Contains(err.Error()+out, "Secret") || strings.Contains(out, "end that process") {
 		t.Errorf("doctor without the secret: %v\n%s", err, out)
 	}
 
-	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") || !strings.Contains(err.Error(), "by --secret-file") {
+	if _, _, err := execute(t, slices.Concat([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, more, args)...); err == nil || !strings.Contains(err.Error(), "secrets differ") || !strings.Contains(err.Error(), "by --secret-file") {
 		t.Errorf("with another secret: %v", err)
+	}
+	if more != nil {
+		if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secret}, args...)...); err == nil || !strings.Contains(err.Error(), "start both ends with --tls") {
+			t.Errorf("without TLS: %v", err)
+		}
 	}
 	_ = d.Process.Signal(syscall.SIGTERM)
 	if err := d.end(); err != nil {

@@ -32,7 +32,7 @@ type place struct {
 	inProcess bool
 	orHere    bool // in this process if no dispatcher runs
 	connect   string
-	secret    string // the file
+	far       keys
 	workers   int
 	mesh      string
 	auto      bool
@@ -53,7 +53,7 @@ type place struct {
 func (p *place) whereFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
 	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
-	secretFlag(f, &p.secret)
+	p.far.flags(f)
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -153,6 +153,7 @@ type seat struct {
 	cluster  *cluster.Cluster // nil unless it is our own
 	addr     string
 	secret   []byte
+	tls      *ipc.TLS
 	device   device.Device // nil through a cluster
 	rec      *recording
 }
@@ -168,10 +169,10 @@ const reopenEvery = 20 * time.Millisecond
 const statusTimeout = 2 * time.Second
 
 // status asks the dispatcher at addr for its counters.
-func status(ctx context.Context, secret []byte, addr string) (client.Counters, error) {
+func status(ctx context.Context, o *client.Options, addr string) (client.Counters, error) {
 	ask, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	return client.Status(ask, &client.Options{Secret: secret}, addr)
+	return client.Status(ask, o, addr)
 }
 
 // open makes a session. The session and a cluster of its own outlive ctx, so that an
@@ -199,11 +200,11 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	case p.inProcess:
 		return here()
 	case p.connect != "":
-		secret, err := readSecret(p.secret)
+		secret, tls, err := p.far.read()
 		if err != nil {
 			return nil, err
 		}
-		return dial(ctx, &seat{addr: p.connect, secret: secret, rec: &p.rec}, layout)
+		return dial(ctx, &seat{addr: p.connect, secret: secret, tls: tls, rec: &p.rec}, layout)
 	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil && p.device == "":
 		addr := local.DispatcherAddr(local.Dir())
 		_, err := status(ctx, nil, addr)
@@ -265,7 +266,7 @@ func (s *seat) reopen(ctx context.Context) error {
 }
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
-	o := client.Options{Secret: s.secret, Config: layout}
+	o := client.Options{Secret: s.secret, TLS: s.tls, Config: layout}
 	if s.rec != nil && s.rec.wanted() {
 		if s.rec.Recorder == nil {
 			m, err := client.NewMonitor(ctx, &o, s.addr)
@@ -417,7 +418,7 @@ func (s *seat) trained(n int) {
 			}
 		}
 	}
-	if st, err := status(context.Background(), s.secret, s.addr); err == nil {
+	if st, err := status(context.Background(), &client.Options{Secret: s.secret, TLS: s.tls}, s.addr); err == nil {
 		s.TensorBytes = st.Get(metrics.TensorBytes)
 	}
 }

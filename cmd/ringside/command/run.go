@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/ringside-go/ringside/collective/launch"
 	"github.com/ringside-go/ringside/collective/rendezvous"
+	"github.com/ringside-go/ringside/ipc"
 )
 
 func newRun() *cobra.Command {
 	var (
 		o      launch.Options
+		tls    ipc.TLSFiles
 		hosts  string
 		rsh    string
 		asJSON bool
@@ -58,6 +61,10 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 			if o.RemoteShell = strings.Fields(rsh); len(o.RemoteShell) == 0 {
 				return usagef("--rsh is empty, expected a command")
 			}
+			if _, err := tls.Read(); err != nil && hosts == "" {
+				return fmt.Errorf("--tls-cert, --tls-key, --tls-ca: %w", err)
+			}
+			o.Env = append(tlsVariables(tls), o.Env...)
 			o.Program, o.Environ, o.Logger = args, os.Environ(), log
 			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if asJSON {
@@ -89,8 +96,22 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 	f.StringVar(&o.MasterAddr, "master-addr", "", "where rank 0 listens (default: the first host)")
 	f.IntVar(&o.MasterPort, "master-port", 0, "port on which rank 0 listens (default: a free one)")
 	f.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "how long ranks have to end after SIGTERM")
+	tlsFlags(f, &tls)
 	f.BoolVar(&asJSON, "json", false, "print a summary as JSON; what the ranks print goes to standard error")
 	return c
+}
+
+// tlsVariables returns the variables in which ranks find t.
+func tlsVariables(t ipc.TLSFiles) (vars []string) {
+	if t.On {
+		vars = append(vars, "RINGSIDE_TLS=1")
+	}
+	for name, file := range map[string]string{"RINGSIDE_TLS_CERT": t.Cert, "RINGSIDE_TLS_KEY": t.Key, "RINGSIDE_TLS_CA": t.CA} {
+		if file != "" {
+			vars = append(vars, name+"="+file)
+		}
+	}
+	return vars
 }
 
 // checkRun refuses numbers out of range by the names that were typed.

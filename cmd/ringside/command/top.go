@@ -22,9 +22,10 @@ import (
 
 func newTop() *cobra.Command {
 	var (
-		addr, secretFile string
-		interval         time.Duration
-		once, asJSON     bool
+		addr         string
+		far          keys
+		interval     time.Duration
+		once, asJSON bool
 	)
 	c := &cobra.Command{
 		Use:   "top",
@@ -39,7 +40,7 @@ done, and until then is said to be silent.`,
 			if interval < 10*time.Millisecond {
 				return usagef("--interval %v: expected 10ms or more", interval)
 			}
-			w, err := watcher(cmd.Context(), addr, secretFile)
+			w, err := watcher(cmd.Context(), addr, &far)
 			if err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ done, and until then is said to be silent.`,
 		},
 	}
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
-	secretFlag(c.Flags(), &secretFile)
+	far.flags(c.Flags())
 	c.Flags().DurationVar(&interval, "interval", time.Second, "time between two looks")
 	c.Flags().BoolVar(&once, "once", false, "print one interval and end")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object an interval")
@@ -60,13 +61,13 @@ done, and until then is said to be silent.`,
 }
 
 // watcher connects to the dispatcher at addr, or to this user's.
-func watcher(ctx context.Context, addr, secretFile string) (*client.Monitor, error) {
+func watcher(ctx context.Context, addr string, far *keys) (*client.Monitor, error) {
 	addr = cmp.Or(addr, local.DispatcherAddr(local.Dir()))
-	secret, err := readSecret(secretFile)
+	secret, tls, err := far.read()
 	if err != nil {
 		return nil, err
 	}
-	w, err := client.NewMonitor(ctx, &client.Options{Secret: secret}, addr)
+	w, err := client.NewMonitor(ctx, &client.Options{Secret: secret, TLS: tls}, addr)
 	if err != nil {
 		return nil, advised(err, addr)
 	}

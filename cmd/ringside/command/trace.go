@@ -17,9 +17,10 @@ import (
 
 func newTrace() *cobra.Command {
 	var (
-		addr, secretFile string
-		seconds          float64
-		rec              recording
+		addr    string
+		far     keys
+		seconds float64
+		rec     recording
 	)
 	c := &cobra.Command{
 		Use:   "trace",
@@ -36,7 +37,7 @@ client does; trace view says where the time of such a file went.`,
 			if !(seconds > 0 && seconds <= 3600) {
 				return usagef("--seconds %v: expected above 0 and at most 3600", seconds)
 			}
-			w, err := watcher(cmd.Context(), addr, secretFile)
+			w, err := watcher(cmd.Context(), addr, &far)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ client does; trace view says where the time of such a file went.`,
 	}
 	c.Flags().StringVarP(&rec.path, "output", "o", "", "file to write; - is standard output")
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
-	secretFlag(c.Flags(), &secretFile)
+	far.flags(c.Flags())
 	c.Flags().Float64Var(&seconds, "seconds", 5, "for how long; an interrupt ends it earlier")
 	rec.more(c.Flags())
 	c.AddCommand(newTraceView())

@@ -54,10 +54,11 @@ func boundsOfSession(session, memory int64, work int, free limits.Memory) string
 
 func newUp() *cobra.Command {
 	var (
-		workers, work         int
-		session, memory       int64
-		addr, far, secretFile string
-		place, on             string
+		workers, work   int
+		session, memory int64
+		addr, far       string
+		known           keys
+		place, on       string
 	)
 	c := &cobra.Command{
 		Use:   "up",
@@ -70,6 +71,8 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
     head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts
     ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
     ringside worker --join 10.0.0.1:7000 --secret-file secret        on another
+
+With --tls, on all hosts, what goes between them is encrypted.
 
 With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where GPUs can be used.
 
@@ -99,7 +102,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if err != nil {
 				return err
 			}
-			if _, err := readSecret(secretFile); err != nil {
+			if _, _, err := known.read(); err != nil {
 				return err
 			}
 			if err := unused(cmd.Context(), addr); err != nil {
@@ -111,7 +114,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			}
 			workers = len(devices)
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -140,7 +143,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
-	secretFlag(c.Flags(), &secretFile)
+	known.flags(c.Flags())
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
 	return c
 }

@@ -62,11 +62,12 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, secretFile, memory, on string
-		quota, limit                                   int64
-		threads, work                                  int
-		bind                                           bool
-		reconnect                                      time.Duration
+		addr, join, name, simd, memory, on string
+		far                                keys
+		quota, limit                       int64
+		threads, work                      int
+		bind                               bool
+		reconnect                          time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -103,7 +104,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := readSecret(secretFile)
+			secret, tls, err := far.read()
 			if err != nil {
 				return err
 			}
@@ -120,7 +121,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Reconnect: reconnect, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, TLS: tls, Bind: bind, Reconnect: reconnect, Logger: log})
 			if err != nil {
 				return err
 			}
@@ -134,7 +135,7 @@ func newWorker() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
 	f.StringVar(&join, "join", "", "host:port of a dispatcher on another host, see --listen-tcp of ringside up")
-	secretFlag(f, &secretFile)
+	far.flags(f)
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")

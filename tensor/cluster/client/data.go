@@ -37,7 +37,7 @@ func (e *Engine) connect(ctx context.Context) error {
 		if l == nil || l.conn != nil {
 			continue
 		}
-		c, err := route.Pair(ctx, route.PairOptions{Name: "client " + e.name, Role: ipc.RoleClient, Dials: true, Secret: l.token, Logger: e.log,
+		c, err := route.Pair(ctx, route.PairOptions{Name: "client " + e.name, Role: ipc.RoleClient, Dials: true, Secret: l.token, TLS: e.tls, Logger: e.log,
 			Waiter: e.waiter, Order: e.far, Exchange: e.talk(uint32(r), l)})
 		switch {
 		case e.err != nil:

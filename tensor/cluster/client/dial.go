@@ -22,7 +22,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport), events: o.Trace}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport), tls: o.TLS, events: o.Trace}
 	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
 	for _, st := range o.Config.Stages() {
 		for i, r := range st.Workers {
@@ -54,7 +54,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		return nil, err
 	}
 	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, Waiter: e.waiter,
+		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, TLS: o.TLS, Waiter: e.waiter,
 	})
 	if err != nil {
 		e.waiter.Close()

@@ -47,6 +47,7 @@ type Engine struct {
 	name   string // of the client
 	log    *slog.Logger
 	far    []ipc.Transport // to workers that share no memory with the client
+	tls    *ipc.TLS        // of those conns
 	arena  *shm.Arena      // of the client, for uploads
 	table  *shm.Table      // of the workers, for results
 	closed atomic.Bool

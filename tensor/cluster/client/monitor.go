@@ -27,7 +27,7 @@ func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, e
 		return nil, err
 	}
 	conn, err := route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleControl, Name: "monitor"}, Secret: o.Secret, Logger: o.Logger,
+		Hello: ipc.Peer{Role: ipc.RoleControl, Name: "monitor"}, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,9 @@ type Options struct {
 	// Secret is shared with a dispatcher on another host.
 	Secret []byte
 
+	// TLS is the one of ipc.Options, for conns to other hosts. nil: nothing is encrypted.
+	TLS *ipc.TLS
+
 	// Workers is the number of workers that run the session's programs together, each on
 	// a part of its tensors. Default: as many as Config has, or 1.
 	Workers int

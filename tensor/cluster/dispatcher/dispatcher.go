@@ -87,7 +87,7 @@ func (d *Dispatcher) ListenOptions() *ipc.Options {
 	return &ipc.Options{
 		Hello:  ipc.Peer{Role: ipc.RoleServer, Name: d.o.Name},
 		Waiter: d.o.Waiter, Logger: d.log, RingBytes: d.o.RingBytes, AllowGID: d.o.AllowGID,
-		Secret: d.o.Secret,
+		Secret: d.o.Secret, TLS: d.o.TLS,
 	}
 }
 

@@ -81,8 +81,9 @@ type Options struct {
 	RingBytes int
 	AllowGID  int
 
-	// Secret is the one of ipc.Options, for listeners that other hosts reach.
+	// Secret and TLS are those of ipc.Options, for listeners that other hosts reach.
 	Secret []byte
+	TLS    *ipc.TLS
 
 	// Logger receives events about peers, those about misbehavior as ipc.Warnings limits
 	// them; nothing per message. nil discards.

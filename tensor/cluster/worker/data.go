@@ -41,6 +41,7 @@ type dataConn struct {
 	out     *outbox
 	arena   *shm.Arena
 	log     *slog.Logger
+	tls     *ipc.TLS
 
 	cancel context.CancelCauseFunc
 	stands chan struct{} // closed when the connection stands, or err says why it does not
@@ -63,7 +64,7 @@ type dataConn struct {
 
 func newDataConn(e *env, open *wire.OpenSession) *dataConn {
 	d := &dataConn{worker: e.name, session: open.Session, rank: open.Rank, out: &e.out, arena: e.dev.Arena(),
-		log:    e.log.With("session", open.Session, "client", open.Name),
+		log: e.log.With("session", open.Session, "client", open.Name), tls: e.tls,
 		waiter: ipc.NewWaiter(), stands: make(chan struct{}), ended: make(chan struct{}), arrivals: map[wire.Handle]*arrival{}}
 	for i := range d.said {
 		d.said[i] = make(chan []byte, 1)
@@ -104,7 +105,7 @@ func (d *dataConn) start(token []byte, opened func() error) {
 func (d *dataConn) connect(parent context.Context, token []byte) error {
 	ctx, cancel := context.WithTimeout(parent, joinTimeout)
 	defer cancel()
-	c, err := route.Pair(ctx, route.PairOptions{Name: "worker " + d.worker, Role: ipc.RoleWorker, Secret: token, Logger: d.log,
+	c, err := route.Pair(ctx, route.PairOptions{Name: "worker " + d.worker, Role: ipc.RoleWorker, Secret: token, TLS: d.tls, Logger: d.log,
 		Order: route.Apart(), Waiter: d.waiter, Exchange: d.exchange(token)})
 	if err != nil {
 		return err

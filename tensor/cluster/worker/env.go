@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -24,6 +25,7 @@ type env struct {
 	owners   owners         // of the handles that table releases
 	closing  sync.WaitGroup // goroutines of groups and inlets that end
 	binds    bool           // sessions may bind the goroutine to a core
+	tls      *ipc.TLS       // of conns to other hosts
 	binding  binding
 	turns    turns
 	monitor  monitor

@@ -30,6 +30,9 @@ type Options struct {
 	// Secret is shared with a dispatcher on another host.
 	Secret []byte
 
+	// TLS is the one of ipc.Options, for conns to other hosts. nil: nothing is encrypted.
+	TLS *ipc.TLS
+
 	// Quota bounds the bytes of one session's values, and MaxMapped those of a client's
 	// segments that are mapped here. 0: no limit but the machine's.
 	Quota     uint64

@@ -107,7 +107,7 @@ func (k *seeker) dial(ctx context.Context, addr string) (ipc.Conn, error) {
 		order = []ipc.Transport{w.o.Transport}
 	}
 	return route.Dial(ctx, order, []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.name}, Logger: w.log, Secret: w.o.Secret, Waiter: w.waiter,
+		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.name}, Logger: w.log, Secret: w.o.Secret, TLS: w.o.TLS, Waiter: w.waiter,
 	})
 }
 

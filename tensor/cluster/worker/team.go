@@ -145,7 +145,7 @@ func (t *team) connectGroup(ctx context.Context, key []byte, number int, ranks [
 	if err != nil {
 		return nil, err
 	}
-	members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Name: t.worker.name, Secret: key,
+	members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Name: t.worker.name, Secret: key, TLS: t.worker.tls,
 		Waiter: waiter, Logger: log, Exchange: t.exchange(number, ranks)})
 	if err != nil {
 		return nil, err
