@@ -280,6 +280,22 @@ func TestStrangersOfOneHost(t *testing.T) {
 	}
 }
 
+// TestStrangersOfManyHosts checks that 1,200 silent connections, each of another host,
+// keep no peer out that knows the secret.
+func TestStrangersOfManyHosts(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour, Secret: []byte("s")})
+	for i := range 1200 {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(2+i/250), byte(1+i%250))}}
+		c, err := from.DialContext(ctx, "tcp", l.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	l.works(t, ctx)
+}
+
 // TestSlowStrangers: more connections than are greeted at a time say nothing, or as
 // little as they can; they are hung up on, and a proper peer gets in.
 func TestSlowStrangers(t *testing.T) {
