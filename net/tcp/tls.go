@@ -61,8 +61,7 @@ func within(c *net.TCPConn, s *sealed) io.ReadWriter {
 // unix.EAGAIN says that the kernel takes or has nothing now.
 type sealed struct {
 	conn *tls.Conn
-	sock *net.TCPConn // until start
-	head []byte       // read ahead of the greetings, to be read again
+	head []byte // read ahead of the greetings, to be read again
 
 	source func([]byte) (int, error) // of sealed bytes, after start
 	at     place                     // of what was read
@@ -144,7 +143,7 @@ func dialTLS(ctx context.Context, c *net.TCPConn, o *ipc.Options) (*sealed, erro
 	if config == nil || err != nil {
 		return nil, err
 	}
-	s := &sealed{sock: c}
+	s := &sealed{}
 	s.conn = tls.Client(wire{c, s}, config)
 	return s, s.conn.HandshakeContext(ctx)
 }
@@ -152,7 +151,7 @@ func dialTLS(ctx context.Context, c *net.TCPConn, o *ipc.Options) (*sealed, erro
 // listenTLS begins TLS as the listener. A peer without TLS is told so, if it speaks this
 // protocol.
 func (l *listener) listenTLS(c *net.TCPConn) (*sealed, error) {
-	s := &sealed{sock: c, head: make([]byte, len(greetingMagic))}
+	s := &sealed{head: make([]byte, len(greetingMagic))}
 	if n, err := io.ReadFull(c, s.head); err != nil {
 		return nil, fmt.Errorf("waiting for TLS: %d bytes: %w", n, err)
 	}
@@ -256,7 +255,7 @@ func tlsError(err error, peer string, o *ipc.Options) error {
 
 // start ends the time of the greetings: from now on the sealed bytes come from source.
 func (s *sealed) start(source func([]byte) (int, error)) {
-	s.source, s.sock = source, nil
+	s.source = source
 }
 
 // send seals the buffers of iov and writes them to fd as far as the kernel takes them.
