@@ -56,7 +56,8 @@ func TestBundle(t *testing.T) {
 		t.Errorf("over the stand-in: %v\n%s", err, out)
 	}
 	want := []string{"kernel", "doctor", "nvidia-smi", "attributes", "driver, suite", "driver, codes", "memory, copies", "memory, registration",
-		"memory, IPC trial", "memory, three processes", "memory, namespaces", "memory, exporter killed", "memory, hand-over", "memory, latency", "torch, latency"}
+		"memory, IPC trial", "memory, three processes", "memory, namespaces", "memory, exporter killed", "memory, hand-over", "memory, latency",
+		"cluster, losses", "cluster, worker killed", "torch, latency"}
 	if got := names(r); !slices.Equal(got, want) || r.Library != standIn {
 		t.Errorf("steps %q over %s, want %q", got, r.Library, want)
 	}

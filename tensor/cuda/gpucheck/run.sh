@@ -123,6 +123,10 @@ right() {
 	step "memory, exporter killed" 120 ./memory.test -test.run '^TestExporterKilled$' -test.v -library "$library"
 	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
 	step "memory, latency" 60 ./memory.test latency "$library"
+	local steps=20
+	[ "$library" != "$standin" ] || steps=2 # it interprets kernels
+	step "cluster, losses" 0 losses $steps
+	step "cluster, worker killed" 0 killed
 	torch
 	if [ "$library" != "$standin" ]; then
 		step "driver, stand-in" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$standin"
@@ -136,6 +140,57 @@ differs() {
 	grep -hoE '[a-z]+\.go:[0-9]+: .*' "$out/log.txt" | sort -u >"$out/differs.txt"
 	echo "$(wc -l <"$out/differs.txt") differ"
 	[ ! -s "$out/differs.txt" ]
+}
+
+# train trains a language model in batches of two, in $dir; its arguments say where.
+train() {
+	[ -e "$dir/text" ] || yes 'the quick brown fox jumps over the lazy dog;' | head -n 30 >"$dir/text"
+	XDG_RUNTIME_DIR=$dir timeout -k 5 240 ./ringside train --data "$dir/text" --workers 2 --batch 2 --seed 1 --sample=-1 --loss-every 1 --json "$@"
+}
+
+# losses STEPS has two workers on one GPU train, and two on the cores, and compares.
+losses() {
+	local dir device
+	dir=$(mktemp -d) || return 1
+	for device in cuda:0 cpu; do
+		train --device $device --steps "$1" >"$dir/$device.json" || { rm -rf "$dir"; return 1; }
+		grep -oE '"step":[0-9]+,"loss":[0-9.e+-]+' "$dir/$device.json" | tr ':,' '  ' >"$dir/$device"
+	done
+	paste "$dir/cuda:0" "$dir/cpu" | awk -v steps="$1" '
+		{ d = $4 - $8; if (d < 0) d = -d; if (d > most) most = d; print "step", $2, "loss", $4, "on the GPU,", $8, "on the cores" }
+		END { printf "%d losses of %d, apart by at most %g, want 0.001\n", NR, steps, most; exit !(NR == steps && most <= 0.001) }'
+	set -- $?
+	rm -rf "$dir"
+	return "$1"
+}
+
+# killed kills one of two workers on one GPU, whose client must say which, and ends the
+# cluster.
+killed() {
+	local dir up client pid rc=1 i
+	dir=$(mktemp -d) || return 1
+	XDG_RUNTIME_DIR=$dir timeout -k 5 240 ./ringside up --device cuda:0 -n 2 --listen "$dir/d" >"$dir/up" 2>&1 &
+	up=$!
+	for ((i = 0; i < 300; i++)); do
+		if grep -q '^ready' "$dir/up" || ! kill -0 $up; then break; fi
+		sleep 0.1
+	done
+	pid=$(sed -n 's/^worker w0: process \([0-9]*\).*/\1/p' "$dir/up")
+	train --connect "$dir/d" --steps 1000000 >"$dir/out" 2>"$dir/client" &
+	client=$!
+	for ((i = 0; i < 900; i++)); do
+		if grep -q 'step 1/' "$dir/client" || ! kill -0 $client; then break; fi
+		sleep 0.1
+	done
+	if [ -n "$pid" ] && kill -9 "$pid"; then
+		wait $client
+		grep "pid $pid" "$dir/client" && rc=0
+	fi
+	kill -INT $up
+	wait $up || rc=1
+	[ $rc = 0 ] || cat "$dir/up" "$dir/client"
+	rm -rf "$dir"
+	return $rc
 }
 
 # torch times PyTorch's hand-off and uploads, where there is PyTorch and a GPU.
