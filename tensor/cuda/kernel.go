@@ -12,10 +12,11 @@ import (
 // The launches run one after another.
 type kernel struct {
 	launches []launch
-	scratch  int  // bytes of memory that only these launches use
-	least    int  // the least of the indices that it checks
-	bound    int  // the end of them; 0 for one that can't fail
-	host     bool // there is no kernel for the step
+	scratch  int   // bytes of memory that only these launches use
+	least    int   // the least of the indices that it checks
+	bound    int   // the end of them; 0 for one that can't fail
+	host     bool  // there is no kernel for the step
+	err      error // a kernel that the library should have and does not
 }
 
 // launch is a kernel of PTX with the arguments that it gets.
@@ -87,7 +88,11 @@ func (k *kernel) dense(o compile.Operand, d tensor.DType) compile.Operand {
 // call adds a kernel of the library in blocks of 256 threads.
 func (k *kernel) call(module, name string, work int, x, y, z int, args ...any) {
 	text, err := kernels.Kernel(module, name)
-	if err != nil || y > maxGrid || z > maxGrid || x >= ptx.MaxElems || work > maxLaunch {
+	if err != nil {
+		k.err = err
+		return
+	}
+	if y > maxGrid || z > maxGrid || x >= ptx.MaxElems || work > maxLaunch {
 		k.host = true
 		return
 	}

@@ -44,6 +44,9 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 	defer lw.mu.Unlock()
 	for i := range p.Steps {
 		k := lowered(&p.Steps[i])
+		if k != nil && k.err != nil {
+			return nil, fmt.Errorf("cuda: kernel of %s: %w", nameOf(&p.Steps[i]), k.err)
+		}
 		if k == nil || len(lw.modules)+len(k.launches) > maxModules {
 			continue
 		}
@@ -59,13 +62,14 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 	return out, nil
 }
 
-// lowered returns the kernel of a step, nil for one that runs on the host.
+// lowered returns the kernel of a step, nil for one that runs on the host. The kernel's
+// err is set if the library lacks a part of it.
 func lowered(s *compile.Step) *kernel {
 	k := &kernel{}
 	if !empty(s) {
 		k.step(s)
 	}
-	if k.host || len(k.launches) == 0 {
+	if k.err == nil && (k.host || len(k.launches) == 0) {
 		return nil
 	}
 	return k
