@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
@@ -100,6 +101,58 @@ func (k *kernel) indexAdd(s *compile.Step) {
 	k.call("index", "index_chain", places*(places/256+1), (places+255)/256, 1, 1, at, next, first, uint32(n), uint32(places), failure{})
 	k.call("index", "index_add_f32", outer*places*inner, places, outer, 1, k.dense(from, tensor.F32), at, next, first, s.Out,
 		uint32(n), uint32(places), uint32(inner))
+}
+
+// alone is about how many elements of an elementwise kernel take the time of one that a
+// thread computes after another.
+const alone = 1 << 16
+
+// beside returns the part of x that indices of shape idx along dim can name: all of dim,
+// and of another dim as much as idx has.
+func beside(x compile.Operand, idx tensor.Shape, dim int) compile.Operand {
+	shape := slices.Clone(idx)
+	shape[dim] = x.Shape[dim]
+	if !shape.Equal(x.Shape) {
+		x.Shape, x.Dense = shape, false
+	}
+	return x
+}
+
+// gather adds copies of elements of 4 bytes.
+func (k *kernel) gather(s *compile.Step) {
+	x, idx, dim := s.In[0], s.In[1], int(s.Ints[0])
+	if x.DType.Size() != 4 {
+		k.host = true
+		return
+	}
+	outer, places, inner := idx.Shape[:dim].Elems(), idx.Shape[dim], idx.Shape[dim+1:].Elems()
+	n := x.Shape[dim]
+	at := k.indices(idx, 0, n, nil)
+	k.call("index", "gather_axis_b32", outer*places*inner, (places*inner+255)/256, outer, 1, k.dense(beside(x, idx.Shape, dim), x.DType), at, s.Out,
+		uint32(n), uint32(places), uint32(inner), failure{})
+}
+
+// scatterAdd adds a copy of the operand, and what is added to it in the order of the
+// index: in a copy of the part that the index can name, if that is not all.
+func (k *kernel) scatterAdd(s *compile.Step) {
+	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
+	if s.Out.DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	outer, places, inner := idx.Shape[:dim].Elems(), idx.Shape[dim], idx.Shape[dim+1:].Elems()
+	n := x.Shape[dim]
+	if x.Buf != s.Out.Buf {
+		k.copy(s.Out, x)
+	}
+	at := k.indices(idx, 0, n, nil)
+	part := beside(s.Out, idx.Shape, dim)
+	to := k.dense(part, tensor.F32)
+	k.call("index", "scatter_add_f32", places*max(outer*inner, alone), (inner+255)/256, outer, 1, k.dense(from, tensor.F32), at, to,
+		uint32(n), uint32(places), uint32(inner), failure{})
+	if !part.Dense {
+		k.copy(part, to)
+	}
 }
 
 // crossEntropy adds a mean loss over rows, its gradient, or both. dy is nil for no

@@ -1,7 +1,9 @@
 package cuda_test
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -98,6 +100,34 @@ var kinds = []struct {
 			x.IndexSelect(0, idx), x.T().IndexSelect(0, idx.Cast(tensor.I32)), o.of(tensor.F16, 3, 7, 2).IndexSelect(1, idx),
 			x.IndexAdd(0, idx, o.of(tensor.F32, 2, 5, 8)), o.of(tensor.F32, 2, 7, 3).IndexAdd(1, idx.Reshape(10), o.of(tensor.F32, 2, 10, 3)),
 		}
+	}},
+	{"elements by index", func(o *operands) (out []*tensor.Tensor) {
+		idx := tensor.From(o.s, []int64{4, 0, 2, 2, 1, 0, 3, 4, 4, 1, 1, 3, 0, 2, 2, 2, 4, 0}, 2, 3, 3)
+		for _, shape := range [][]int{{5, 3, 3}, {2, 5, 3}, {2, 3, 5}, {5, 4, 6}, {3, 5, 7}, {4, 6, 5}} {
+			dim := slices.Index(shape, 5)
+			x, from := o.of(tensor.F32, shape...), o.of(tensor.F32, 2, 3, 3)
+			out = append(out, x.Gather(dim, idx), o.of(tensor.I32, shape...).Gather(dim, idx.Cast(tensor.I32)),
+				x.ScatterAdd(dim, idx, from), x.MulS(2).ScatterAdd(dim, idx, from.Transpose(1, 2)))
+		}
+		x := o.of(tensor.F32, 5, 9).RequireGrad()
+		y := x.T().Gather(0, tensor.From(o.s, []int32{3, 0, 8, 8, 3}, 1, 5))
+		grads, err := autograd.Grad(y.Square().Sum(), x)
+		if err != nil {
+			panic(err)
+		}
+		return append(append(out, y), grads...)
+	}},
+	{"running sums", func(o *operands) (out []*tensor.Tensor) {
+		for dim := range 3 {
+			x := o.of(tensor.F32, 3, 4, 5).RequireGrad()
+			y := x.Cumsum(dim)
+			grads, err := autograd.Grad(y.Square().Sum(), x)
+			if err != nil {
+				panic(err)
+			}
+			out = append(append(out, y), grads...)
+		}
+		return append(out, o.of(tensor.F32, 2, 700).Cumsum(1), o.of(tensor.F32, 4, 3).T().Cumsum(-1))
 	}},
 	{"softmax", func(o *operands) []*tensor.Tensor {
 		x, y := o.of(tensor.F32, 3, 5, 7).RequireGrad(), o.of(tensor.F32, 3, 5, 7)
@@ -203,6 +233,43 @@ func TestKinds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestIndexRange checks that kernels refuse an index which the cpu engine refuses, in the
+// same words. Indices of gather and scatter_add don't count from the end.
+func TestIndexRange(t *testing.T) {
+	host, err := cpu.New(&cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onHost := tensor.NewSession(device.NewOwner(host), nil)
+	defer onHost.Close()
+	for _, noFuse := range []bool{false, true} {
+		opt := small
+		opt.Host.NoFuse = noFuse
+		s, d := session(t, 1, opt)
+		for _, v := range []int64{-1, 3, 1 << 40, math.MinInt64} {
+			for name, f := range map[string]func(s *tensor.Session) *tensor.Tensor{
+				"gather": func(s *tensor.Session) *tensor.Tensor {
+					return tensor.Full(s, tensor.F32, 1, 3, 4).Gather(0, tensor.From(s, []int64{0, 2, v, -7}, 1, 4))
+				},
+				"scatter_add": func(s *tensor.Session) *tensor.Tensor {
+					idx := tensor.From(s, []int64{0, 2, v, -7}, 2, 2)
+					return tensor.Full(s, tensor.F32, 1, 3, 4).ScatterAdd(0, idx, tensor.Full(s, tensor.F32, 1, 2, 2))
+				},
+			} {
+				_, want := tensor.Data[float32](f(onHost))
+				_, got := tensor.Data[float32](f(s))
+				if !errors.Is(want, tensor.ErrIndex) || !errors.Is(got, tensor.ErrIndex) || got.Error() != want.Error() {
+					t.Errorf("%s with index %d: %v, want %v", name, v, got, want)
+				}
+				_, _ = onHost.ClearErr(), s.ClearErr()
+			}
+		}
+		if c := d.Counters(); len(c.HostSteps) > 0 {
+			t.Errorf("without fusion %v: on the host ran %v", noFuse, c.HostSteps)
+		}
 	}
 }
 

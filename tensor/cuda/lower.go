@@ -120,6 +120,12 @@ func (k *kernel) single(s *compile.Step) {
 		k.indexSelect(s)
 	case tensor.OpIndexAdd:
 		k.indexAdd(s)
+	case tensor.OpGather:
+		k.gather(s)
+	case tensor.OpScatterAdd:
+		k.scatterAdd(s)
+	case tensor.OpCumsum:
+		k.cumsum(s)
 	case tensor.OpCrossEntropy:
 		k.crossEntropy(s, nil, &s.Out, nil)
 	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:

@@ -36,22 +36,25 @@ var softmaxes = map[tensor.Op]string{
 	tensor.OpSoftmaxGrad: "softmax_grad_f32", tensor.OpLogSoftmaxGrad: "log_softmax_grad_f32",
 }
 
+// atEnd returns o with dim d exchanged with the last one.
+func atEnd(o compile.Operand, d int) compile.Operand {
+	end := len(o.Shape) - 1
+	if d == end {
+		return o
+	}
+	o.Shape, o.Strides, o.Dense = slices.Clone(o.Shape), slices.Clone(o.Strides), false
+	o.Shape[d], o.Shape[end] = o.Shape[end], o.Shape[d]
+	o.Strides[d], o.Strides[end] = o.Strides[end], o.Strides[d]
+	return o
+}
+
 // softmax adds an operation of softmaxes along a dim, which is moved to the end.
 func (k *kernel) softmax(s *compile.Step) {
 	if s.Out.DType != tensor.F32 {
 		k.host = true
 		return
 	}
-	last := func(o compile.Operand) compile.Operand {
-		d, end := int(s.Ints[0]), len(o.Shape)-1
-		if d == end {
-			return o
-		}
-		o.Shape, o.Strides, o.Dense = slices.Clone(o.Shape), slices.Clone(o.Strides), false
-		o.Shape[d], o.Shape[end] = o.Shape[end], o.Shape[d]
-		o.Strides[d], o.Strides[end] = o.Strides[end], o.Strides[d]
-		return o
-	}
+	last := func(o compile.Operand) compile.Operand { return atEnd(o, int(s.Ints[0])) }
 	var args []any
 	for _, o := range s.In {
 		args = append(args, k.dense(last(o), tensor.F32))
@@ -78,6 +81,35 @@ func (k *kernel) causalSoftmax(s *compile.Step) {
 	}
 	k.row("softmax", "causal_softmax_f32", s.Out.Shape.Elems()/columns, columns,
 		k.dense(s.In[0], tensor.F32), s.Out, uint32(rows), uint32(columns), scalar(s.In[1]))
+}
+
+// cumsum adds running sums along a dim, which is moved to the end, and turned round for
+// sums from there.
+func (k *kernel) cumsum(s *compile.Step) {
+	if s.In[0].DType != tensor.F32 {
+		k.host = true
+		return
+	}
+	last := func(o compile.Operand) compile.Operand {
+		o = atEnd(o, int(s.Ints[0]))
+		if end := len(o.Shape) - 1; s.Ints[1] != 0 {
+			o.Strides, o.Dense = slices.Clone(o.Strides), false
+			o.Off += (o.Shape[end] - 1) * o.Strides[end]
+			o.Strides[end] = -o.Strides[end]
+		}
+		return o
+	}
+	to := last(s.Out)
+	out := to
+	if !to.Dense {
+		out = k.temp(tensor.F32, to.Shape)
+	}
+	columns := to.Shape[len(to.Shape)-1]
+	rows := to.Shape.Elems() / columns
+	k.call("scan", "cumsum_f32", columns*max(rowSpeed*rows, alone/256), rows, 1, 1, k.dense(last(s.In[0]), tensor.F32), out, uint32(columns))
+	if !to.Dense {
+		k.copy(to, out)
+	}
 }
 
 // norm adds a norm of (x, w, b); w and b may be missing.
