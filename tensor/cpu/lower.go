@@ -33,6 +33,8 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 				l.f, l.after, l.sums = lw.crossEntropy(s, nil, &s.Out)
 			case tensor.OpCrossEntropyGrad:
 				l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, nil)
+			case tensor.OpPad:
+				l.f, l.second = movesBySize[s.Out.DType.Size()].pad(s)
 			default:
 				l.f = lw.step(s)
 			}
@@ -62,7 +64,7 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 		if lw.threads > 1 && cost > 0 && (cost >= minShared || lw.eager) {
 			l.parts = lw.partsOf(s, cost)
 			total += cost
-			if l.second != nil && wholeRows(s, l.parts) {
+			if s.Fused == compile.Epilogue && l.second != nil && wholeRows(s, l.parts) {
 				l.second = nil
 			}
 		}
@@ -173,8 +175,10 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		return 0
 	case tensor.OpCast:
 		if s.In[0].DType == s.Out.DType {
-			return 0
+			return copyWork(s)
 		}
+	case tensor.OpConcat, tensor.OpPad:
+		return copyWork(s)
 	}
 	switch s.Op.Info().Class {
 	case tensor.ClassElementwise:
@@ -201,6 +205,9 @@ func productWork(s *compile.Step) int {
 	const vector = 16
 	return bounded(bounded(s.Out.Shape.Elems()/n, (n+vector-1)/vector*vector), a[len(a)-1]) / 25
 }
+
+// copyWork returns the work of a copy of all of the result of s, at 16 GB/s.
+func copyWork(s *compile.Step) int { return s.Out.Shape.Elems() * s.Out.DType.Size() / 4 }
 
 // bounded returns a*b, or a number that is large enough.
 func bounded(a, b int) int {
@@ -235,8 +242,6 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		}
 	case tensor.OpConcat:
 		return move.concat(s)
-	case tensor.OpPad:
-		return move.pad(s)
 	case tensor.OpTril, tensor.OpTriu:
 		return move.triangle(s)
 	case tensor.OpIndexSelect:

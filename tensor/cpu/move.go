@@ -12,7 +12,7 @@ import (
 type moves interface {
 	plainCopy(s *compile.Step) func(r *run) error
 	concat(s *compile.Step) func(r *run) error
-	pad(s *compile.Step) func(r *run) error
+	pad(s *compile.Step) (first, second func(r *run) error)
 	triangle(s *compile.Step) func(r *run) error
 	indexSelect(s *compile.Step) func(r *run) error
 	gather(s *compile.Step) func(r *run) error
@@ -27,8 +27,9 @@ var movesBySize = [...]moves{1: movesOf[uint8]{}, 2: movesOf[uint16]{}, 4: moves
 
 // copier copies elements from one set of strides to another.
 type copier struct {
-	n     nest // of destination and source; the last two dims are done at once
-	empty bool
+	n      nest // of destination and source; the last two dims are done at once
+	shared int  // the dim that threads share
+	empty  bool
 }
 
 // newCopier returns a copier of shape. A dim along which the source is contiguous becomes
@@ -44,19 +45,33 @@ func newCopier(shape tensor.Shape, dst, src []int) copier {
 			n.strides[k][i], n.strides[k][last-1] = n.strides[k][last-1], n.strides[k][i]
 		}
 	}
+	const enough = 64 // for all threads to have much the same work
+	if c.shared = slices.IndexFunc(n.dims, func(d int) bool { return d >= enough }); c.shared < 0 {
+		c.shared = slices.Index(n.dims, slices.Max(n.dims))
+	}
 	return c
 }
 
-// copyAll copies src from element from on to dst from element to on.
+// copyAll copies this thread's part of src, which begins at element from, to dst, from
+// element to on.
 func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
-	if c.empty {
+	last := len(c.n.dims) - 1
+	unit := 1
+	if c.shared >= last-1 {
+		unit = blockSide
+	}
+	lo, hi := r.share(c.n.dims[c.shared], unit)
+	if c.empty || lo == hi {
 		return
 	}
-	n := &c.n
-	last := len(n.dims) - 1
+	var dims [tensor.MaxRank + 1]int
+	n := nest{dims: dims[:copy(dims[:], c.n.dims)], strides: c.n.strides}
+	n.dims[c.shared] = hi - lo
+	to += lo * n.strides[0][c.shared]
+	from += lo * n.strides[1][c.shared]
 	rows, cols := n.dims[last-1], n.dims[last]
 	dr, dc, sr, sc := n.strides[0][last-1], n.strides[0][last], n.strides[1][last-1], n.strides[1][last]
-	odo := odometer{n: n, done: 1}
+	odo := odometer{n: &n, done: 1}
 	for {
 		d, s := to+odo.off[0], from+odo.off[1]
 		switch {
@@ -65,8 +80,8 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 				copyLong(r, dst[d:d+cols], src[s:s+cols])
 				d, s = d+dr, s+sr
 			}
-		case sr == 1 && rows > 1:
-			copyBlocks(r, dst, d, dr, dc, src, s, sc, rows, cols)
+		case dc == 1 && sr == 1 && sc >= rows && dr >= cols:
+			transpose(r, dst[d:], dr, src[s:], sc, rows, cols)
 		default:
 			for range rows {
 				for j := range cols {
@@ -101,24 +116,63 @@ func clearLong[T any](r *run, dst []T) {
 	}
 }
 
-// copyBlocks transposes: down a column of the source its elements are adjacent. Blocks of
-// 16 use all of a cache line before it is evicted.
-func copyBlocks[T any](r *run, dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
-	const block = 16
-	for i0 := 0; i0 < rows; i0 += block {
-		m := min(block, rows-i0)
-		for j0 := 0; j0 < cols; j0 += block {
+const (
+	// blockSide is the side of the squares that transpose moves at once: so many lines of
+	// either matrix stay in the first-level cache even where its strides put them into
+	// one set.
+	blockSide = 8
+	// squareSide is the side of the squares of blocks, which use all of a cache line
+	// before it is evicted.
+	squareSide = 64
+)
+
+// transpose is dst[i*dr+j] = src[j*sc+i] for i < rows and j < cols.
+func transpose[T any](r *run, dst []T, dr int, src []T, sc, rows, cols int) {
+	dst32, words := any(dst).([]uint32)
+	for i0 := 0; i0 < rows; i0 += squareSide {
+		i1 := min(i0+squareSide, rows)
+		for j0 := 0; j0 < cols; j0 += squareSide {
 			if r.stopped() {
 				return
 			}
-			for j := j0; j < min(j0+block, cols); j++ {
-				at := d + i0*dr + j*dc
-				for _, x := range src[s+i0+j*sc:][:m] {
-					dst[at] = x
-					at += dr
-				}
+			j1 := min(j0+squareSide, cols)
+			d, s := i0*dr+j0, j0*sc+i0
+			if words {
+				r.table.Transpose(slice[float32](bytesOf(dst32[d:])), dr, slice[float32](bytesOf(src[s:])), sc, j1-j0, i1-i0)
+				continue
 			}
+			transposeSquare(dst[d:], dr, src[s:], sc, i1-i0, j1-j0)
 		}
+	}
+}
+
+// transposeSquare is transpose of few elements.
+func transposeSquare[T any](dst []T, dr int, src []T, sc, rows, cols int) {
+	wholeRows, wholeCols := rows/blockSide*blockSide, cols/blockSide*blockSide
+	for i := 0; i < wholeRows; i += blockSide {
+		for j := 0; j < wholeCols; j += blockSide {
+			transposeBlock(dst[i*dr+j:], dr, src[j*sc+i:], sc)
+		}
+	}
+	for i := range rows {
+		from := 0
+		if i < wholeRows {
+			from = wholeCols
+		}
+		for j := from; j < cols; j++ {
+			dst[i*dr+j] = src[j*sc+i]
+		}
+	}
+}
+
+// transposeBlock is transpose of a block of elements each way.
+func transposeBlock[T any](dst []T, dr int, src []T, sc int) {
+	s0, s1, s2, s3 := (*[blockSide]T)(src), (*[blockSide]T)(src[sc:]), (*[blockSide]T)(src[2*sc:]), (*[blockSide]T)(src[3*sc:])
+	s4, s5, s6, s7 := (*[blockSide]T)(src[4*sc:]), (*[blockSide]T)(src[5*sc:]), (*[blockSide]T)(src[6*sc:]), (*[blockSide]T)(src[7*sc:])
+	for i := range blockSide {
+		d := (*[blockSide]T)(dst[i*dr:])
+		d[0], d[1], d[2], d[3] = s0[i], s1[i], s2[i], s3[i]
+		d[4], d[5], d[6], d[7] = s4[i], s5[i], s6[i], s7[i]
 	}
 }
 
@@ -150,19 +204,28 @@ func (movesOf[T]) concat(s *compile.Step) func(r *run) error {
 	}
 }
 
-func (movesOf[T]) pad(s *compile.Step) func(r *run) error {
+// pad fills all of the result, and then copies x into it.
+func (movesOf[T]) pad(s *compile.Step) (first, second func(r *run) error) {
 	x := &s.In[0]
 	off := 0
 	for i, st := range s.Out.Strides {
 		off += int(s.Ints[2*i]) * st
 	}
-	n := s.Out.Shape.Elems()
+	n, size := s.Out.Shape.Elems(), s.Out.DType.Size()
 	c := newCopier(x.Shape, s.Out.Strides, x.Strides)
-	return func(r *run) error {
-		spreadLong(r, r.bufs[s.Out.Buf], s.Out.DType, r.scalars[s.In[1].Scalar], n)
+	second = func(r *run) error {
 		copyAll(r, &c, slice[T](r.bufs[s.Out.Buf]), off, slice[T](r.bufs[x.Buf]), x.Off)
 		return nil
 	}
+	return func(r *run) error {
+		if lo, hi := r.share(n, tile); lo < hi {
+			spreadLong(r, r.bufs[s.Out.Buf][lo*size:], s.Out.DType, r.scalars[s.In[1].Scalar], hi-lo)
+		}
+		if r.parts <= 1 {
+			return second(r)
+		}
+		return nil
+	}, second
 }
 
 func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
