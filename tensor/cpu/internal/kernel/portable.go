@@ -46,11 +46,12 @@ func Portable[T Float]() *Table[T] {
 }
 
 func portableArithmetic[T Float]() Arithmetic[T] {
+	pow, powS := powers[T]()
 	return Arithmetic[T]{
 		Add: addGo[T], Sub: subGo[T], Mul: mulGo[T], Div: divGo[T],
 		Max: mapBinary(func(a, b T) T { return max(a, b) }),
 		Min: mapBinary(func(a, b T) T { return min(a, b) }),
-		Pow: via2[T](math.Pow),
+		Pow: pow,
 
 		AddS:  mapScalar(func(x, s T) T { return x + s }),
 		RSubS: mapScalar(func(x, s T) T { return s - x }),
@@ -58,7 +59,7 @@ func portableArithmetic[T Float]() Arithmetic[T] {
 		RDivS: mapScalar(func(x, s T) T { return s / x }),
 		MaxS:  mapScalar(func(x, s T) T { return max(x, s) }),
 		MinS:  mapScalar(func(x, s T) T { return min(x, s) }),
-		PowS:  mapScalar(func(x, s T) T { return T(math.Pow(float64(x), float64(s))) }),
+		PowS:  powS,
 
 		Axpy: axpyGo[T],
 	}

@@ -125,7 +125,7 @@ type Arithmetic[T Float] struct {
 	Div Binary[T] // a / b
 	Max Binary[T] // the larger; NaN if either is NaN
 	Min Binary[T] // the smaller; NaN if either is NaN
-	Pow Binary[T] // math.Pow(a, b)
+	Pow Binary[T] // a to the power of b; 0.501 ulp
 
 	AddS  Scalar[T] // x + s
 	RSubS Scalar[T] // s - x
@@ -133,7 +133,7 @@ type Arithmetic[T Float] struct {
 	RDivS Scalar[T] // s / x
 	MaxS  Scalar[T] // as Max
 	MinS  Scalar[T] // as Min
-	PowS  Scalar[T] // math.Pow(x, s)
+	PowS  Scalar[T] // as Pow
 
 	// Axpy is dst[i] = a*x[i] + y[i], rounded once; dst is usually y.
 	Axpy func(dst, x, y []T, a T)

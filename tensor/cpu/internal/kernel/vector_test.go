@@ -85,7 +85,7 @@ func elementwises() []elementwise {
 		bin("Div", func(k *Table[float32]) Binary[float32] { return k.Div }, func(a, b float64) float64 { return a / b }, 0.5, 0),
 		bin("Max", func(k *Table[float32]) Binary[float32] { return k.Max }, largest, 0, 0),
 		bin("Min", func(k *Table[float32]) Binary[float32] { return k.Min }, smallest, 0, 0),
-		bin("Pow", func(k *Table[float32]) Binary[float32] { return k.Pow }, math.Pow, 0.51, 0),
+		bin("Pow", func(k *Table[float32]) Binary[float32] { return k.Pow }, math.Pow, 0.501, 0),
 
 		sca("AddS", func(k *Table[float32]) Scalar[float32] { return k.AddS }, func(a, s float64) float64 { return a + s }),
 		sca("RSubS", func(k *Table[float32]) Scalar[float32] { return k.RSubS }, func(a, s float64) float64 { return s - a }),
@@ -93,7 +93,8 @@ func elementwises() []elementwise {
 		sca("RDivS", func(k *Table[float32]) Scalar[float32] { return k.RDivS }, func(a, s float64) float64 { return s / a }),
 		sca("MaxS", func(k *Table[float32]) Scalar[float32] { return k.MaxS }, largest),
 		sca("MinS", func(k *Table[float32]) Scalar[float32] { return k.MinS }, smallest),
-		sca("PowS", func(k *Table[float32]) Scalar[float32] { return k.PowS }, math.Pow),
+		{"PowS", 1, func(k *Table[float32], dst []float32, in [3][]float32, s float32) { k.PowS(dst, in[0], s) },
+			func(a, _, _, s float64) float64 { return math.Pow(a, s) }, -10, 10, 0.501, 0, true, false},
 
 		{"Axpy", 2, func(k *Table[float32], dst []float32, in [3][]float32, s float32) { k.Axpy(dst, in[0], in[1], s) },
 			func(a, b, _, s float64) float64 { return s*a + b }, -10, 10, 0.51, 0, true, false},
