@@ -171,8 +171,10 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 			return 0
 		}
 		return s.Out.Shape.Elems()/2 + s.In[2].Shape.Elems()
-	case tensor.OpDropout:
-		return 0
+	case tensor.OpRand, tensor.OpDropout:
+		return 20 * n
+	case tensor.OpRandN:
+		return 80 * n
 	case tensor.OpCast:
 		if s.In[0].DType == s.Out.DType {
 			return copyWork(s)

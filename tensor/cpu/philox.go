@@ -88,8 +88,9 @@ func randomOf[T float](s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		src := newSource(r.scalars[s.In[0].Scalar], r.scalars[s.In[1].Scalar], s.Ints[1])
 		out := slice[T](r.bufs[s.Out.Buf])[:n]
+		lo, hi := r.share(n, tile)
 		if s.Op == tensor.OpRand {
-			for i := range out {
+			for i := lo; i < hi; i++ {
 				if i%breath == 0 && r.stopped() {
 					break
 				}
@@ -97,7 +98,7 @@ func randomOf[T float](s *compile.Step) func(r *run) error {
 			}
 			return nil
 		}
-		for i := 0; i < n; i += 2 {
+		for i := lo; i < hi; i += 2 {
 			if i%breath == 0 && r.stopped() {
 				break
 			}
@@ -125,7 +126,8 @@ func dropoutOf[T float](s *compile.Step) func(r *run) error {
 		src := newSource(r.scalars[s.In[2].Scalar], r.scalars[s.In[3].Scalar], s.Ints[0])
 		scale := T(1 / (1 - p))
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		for i := range y[:n] {
+		lo, hi := r.share(n, tile)
+		for i := lo; i < hi; i++ {
 			if i%breath == 0 && r.stopped() {
 				break
 			}

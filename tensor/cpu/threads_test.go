@@ -55,8 +55,15 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"copy of a transpose": func() *tensor.Tensor {
 				return s.Apply(tensor.OpCast, []int64{int64(tensor.F32)}, T(x.T()))
 			},
-			"concat":     func() *tensor.Tensor { return tensor.Concat(1, x, dy, x) },
-			"pad":        func() *tensor.Tensor { return x.Pad(2, [2]int{1, 2}, [2]int{3, 1}) },
+			"concat": func() *tensor.Tensor { return tensor.Concat(1, x, dy, x) },
+			"pad":    func() *tensor.Tensor { return x.Pad(2, [2]int{1, 2}, [2]int{3, 1}) },
+			"randn": func() *tensor.Tensor {
+				return s.Apply(tensor.OpRandN, []int64{int64(tensor.F32), 0, int64(n[0]), int64(n[1])}, S(1), S(7))
+			},
+			"rand": func() *tensor.Tensor {
+				return s.Apply(tensor.OpRand, []int64{int64(tensor.F64), 0, int64(n[0]), int64(n[1])}, S(1), S(7))
+			},
+			"dropout":    func() *tensor.Tensor { return s.Apply(tensor.OpDropout, []int64{0}, T(x), S(0.3), S(1), S(7)) },
 			"softmax":    func() *tensor.Tensor { return x.Softmax(-1) },
 			"rms_norm":   func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
 			"layer_norm": func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
