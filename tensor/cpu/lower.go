@@ -175,6 +175,15 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		return 20 * n
 	case tensor.OpRandN:
 		return 80 * n
+	case tensor.OpIndexSelect:
+		return copyWork(s)
+	case tensor.OpGather:
+		return 8 * n
+	case tensor.OpScatterAdd:
+		if s.Ints[0] == 0 {
+			return 0
+		}
+		return n + 8*s.In[1].Shape.Elems()
 	case tensor.OpCast:
 		if s.In[0].DType == s.Out.DType {
 			return copyWork(s)

@@ -332,7 +332,8 @@ func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		src, dst := buf[T](r, x), buf[T](r, &s.Out)
 		id, wide := ids(r, idx)
-		for j := range m {
+		lo, hi := r.share(m, 1)
+		for j := lo; j < hi; j++ {
 			k, err := indexFromEnd(id, wide, j, n)
 			if err != nil {
 				return err
@@ -348,28 +349,41 @@ func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 	}
 }
 
-// places calls f for every element of an index tensor shaped like idx, with its own place
-// and the place in x that it names along dim.
-func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
+// places calls f for every element of rows lo to hi of an index tensor, which lie along
+// its first dim, with the element's place and the place in x that it names along dim.
+func places(r *run, x, idx *compile.Operand, dim, lo, hi int, f func(i, k int)) error {
+	n := idx.Shape[1:].Elems()
+	if lo >= hi || n == 0 {
+		return nil
+	}
 	id, wide := ids(r, idx)
-	st := x.Strides
-	var at [tensor.MaxRank]int
-	for i := range idx.Shape.Elems() {
-		if i%breath == 0 && r.stopped() {
-			return nil
-		}
-		v, err := index(id, wide, i, x.Shape[dim])
-		if err != nil {
-			return err
-		}
-		k := v * st[dim]
+	st, last := x.Strides, len(idx.Shape)-1
+	at := [tensor.MaxRank]int{lo}
+	step, row := 0, idx.Shape[last] // along the last dim
+	if last != dim {
+		step = st[last]
+	}
+	if last == 0 {
+		row = hi - lo
+	}
+	for i := lo * n; i < hi*n; i += row {
+		base := 0
 		for d := range idx.Shape {
 			if d != dim {
-				k += at[d] * st[d]
+				base += at[d] * st[d]
 			}
 		}
-		f(i, k)
-		for d := len(idx.Shape) - 1; d >= 0; d-- {
+		for j := range row {
+			if (i+j)%breath == 0 && r.stopped() {
+				return nil
+			}
+			v, err := index(id, wide, i+j, x.Shape[dim])
+			if err != nil {
+				return err
+			}
+			f(i+j, base+j*step+v*st[dim])
+		}
+		for d := last - 1; d >= 0; d-- {
 			if at[d]++; at[d] < idx.Shape[d] {
 				break
 			}
@@ -380,20 +394,28 @@ func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
 }
 
 func (movesOf[T]) gather(s *compile.Step) func(r *run) error {
+	x, idx, dim := &s.In[0], &s.In[1], int(s.Ints[0])
 	return func(r *run) error {
-		src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[i] = src[k] })
+		src, dst := buf[T](r, x), buf[T](r, &s.Out)
+		lo, hi := r.share(idx.Shape[0], 1)
+		return places(r, x, idx, dim, lo, hi, func(i, k int) { dst[i] = src[k] })
 	}
 }
 
-// scatterAdd adds elements with equal places in the order of the source.
+// scatterAdd adds elements with equal places in the order of the source. Threads share
+// the first dim, unless indices name places along it: one thread does all then.
 func (numericOf[T]) scatterAdd(s *compile.Step) func(r *run) error {
+	x, idx, dim := &s.In[0], &s.In[1], int(s.Ints[0])
 	return func(r *run) error {
-		base, src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
-		if len(dst) > 0 && &dst[0] != &base[0] {
-			copyLong(r, dst, base[:len(dst)])
+		base, src, dst := buf[T](r, x), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
+		lo, hi := r.share(x.Shape[0], 1)
+		if from, to := lo*x.Strides[0], hi*x.Strides[0]; from < to && &dst[0] != &base[0] {
+			copyLong(r, dst[from:to], base[from:to])
 		}
-		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[k] += src[i] })
+		if dim == 0 {
+			lo, hi = 0, idx.Shape[0]
+		}
+		return places(r, x, idx, dim, min(lo, idx.Shape[0]), min(hi, idx.Shape[0]), func(i, k int) { dst[k] += src[i] })
 	}
 }
 

@@ -18,6 +18,9 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 	s := tensor.NewSession(device.NewEngine(d), nil)
 	defer s.Close()
 	out := map[string][]byte{}
+	some := func(x *tensor.Tensor, n int) *tensor.Tensor { // indices below n
+		return x.Sigmoid().MulS(float64(n) - 0.5).Cast(tensor.I64)
+	}
 	for _, n := range [][2]int{{1, 5000}, {7, 1500}, {67, 130}, {300, 3}} {
 		x := tensor.RandN(s, tensor.F32, n[0], n[1])
 		dy := tensor.RandN(s, tensor.F32, n[0], n[1])
@@ -63,10 +66,13 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"rand": func() *tensor.Tensor {
 				return s.Apply(tensor.OpRand, []int64{int64(tensor.F64), 0, int64(n[0]), int64(n[1])}, S(1), S(7))
 			},
-			"dropout":    func() *tensor.Tensor { return s.Apply(tensor.OpDropout, []int64{0}, T(x), S(0.3), S(1), S(7)) },
-			"softmax":    func() *tensor.Tensor { return x.Softmax(-1) },
-			"rms_norm":   func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
-			"layer_norm": func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
+			"dropout":      func() *tensor.Tensor { return s.Apply(tensor.OpDropout, []int64{0}, T(x), S(0.3), S(1), S(7)) },
+			"index_select": func() *tensor.Tensor { return x.IndexSelect(1, some(dy.Slice(tensor.At(0)), n[1])) },
+			"gather":       func() *tensor.Tensor { return x.Gather(1, some(dy, n[1])) },
+			"scatter_add":  func() *tensor.Tensor { return x.ScatterAdd(1, some(dy, n[1]), dy) },
+			"softmax":      func() *tensor.Tensor { return x.Softmax(-1) },
+			"rms_norm":     func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
+			"layer_norm":   func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
 			"rms_norm_grad_x": func() *tensor.Tensor {
 				return s.Apply(tensor.OpRMSNormGradX, []int64{1}, T(x), T(dy), S(1e-6))
 			},
