@@ -49,12 +49,6 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"log_softmax_grad over the middle": func() *tensor.Tensor {
 				return s.Apply(tensor.OpLogSoftmaxGrad, []int64{1}, T(b.LogSoftmax(1)), T(b))
 			},
-			"log":          func() *tensor.Tensor { return x.Abs().Log() },
-			"add rows":     func() *tensor.Tensor { return x.Add(x.Slice(tensor.At(0))) },
-			"times column": func() *tensor.Tensor { return x.Mul(x.Narrow(1, 0, 1)) },
-			"scalar":       func() *tensor.Tensor { return x.MulS(1.5).AddS(0.25) },
-			"f64":          func() *tensor.Tensor { return x.Cast(tensor.F64).Exp().Mul(dy.Cast(tensor.F64)) },
-			"transposed":   func() *tensor.Tensor { return x.T().Add(dy.T().Exp()) },
 			"copy of a transpose": func() *tensor.Tensor {
 				return s.Apply(tensor.OpCast, []int64{int64(tensor.F32)}, T(x.T()))
 			},
@@ -70,7 +64,6 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"index_select": func() *tensor.Tensor { return x.IndexSelect(1, some(dy.Slice(tensor.At(0)), n[1])) },
 			"gather":       func() *tensor.Tensor { return x.Gather(1, some(dy, n[1])) },
 			"scatter_add":  func() *tensor.Tensor { return x.ScatterAdd(1, some(dy, n[1]), dy) },
-			"softmax":      func() *tensor.Tensor { return x.Softmax(-1) },
 			"rms_norm":     func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
 			"layer_norm":   func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
 			"rms_norm_grad_x": func() *tensor.Tensor {
