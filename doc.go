@@ -102,9 +102,10 @@
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
 //	cmd/libringside    the C library; cmd/libringside/python over it
 //
-// Four folders are modules of their own, so that their dependencies are not the module's:
-// bench/peers (other projects' transports), tensor/cuda/driver/gorgonia (the CUDA driver
-// by gorgonia.org/cu), and the generators of assembly, tensor/cpu/internal/kernel/gen and
+// Five folders are modules of their own, so that their dependencies are not the module's:
+// bench/peers (other projects' transports), cmd/manual (manual pages and completions of a
+// release), tensor/cuda/driver/gorgonia (the CUDA driver by gorgonia.org/cu), and the
+// generators of assembly, tensor/cpu/internal/kernel/gen and
 // collective/internal/kernel/gen.
 //
 // docs/architecture.md follows a training step and an all-reduce through these packages.

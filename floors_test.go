@@ -165,8 +165,8 @@ var floors = map[string]int{
 
 // outside lists the packages from outside of the module and their importers. A package
 // that isn't listed may not be imported. Tests may import more. Folders with a go.mod of
-// their own (bench/peers, tensor/cuda/driver/gorgonia, tensor/cpu/internal/kernel/gen,
-// collective/internal/kernel/gen) are not of this module.
+// their own (bench/peers, cmd/manual, tensor/cuda/driver/gorgonia,
+// tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen) are not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "shm/limits", "ipc", "ipc/local", "net/tcp", "net/nettest", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa"},

@@ -4,7 +4,7 @@
 // the heap in tests.
 //
 // A ring is a header of HeaderSize bytes and then capacity bytes of data, a power of two.
-// All words are in the byte order of the machine; both ends live on one host.
+// All words are little-endian, as the machines are that ringside is built for.
 //
 //	offset
 //	     0  magic     8 bytes  written last by Init, read once at attach
@@ -16,7 +16,7 @@
 //	   384  zero
 //	   512  data      capacity bytes
 //
-// Each word has 128 bytes to itself, because adjacent cache lines are fetched in pairs.
+// Head and want have 128 bytes each, because adjacent cache lines are fetched in pairs.
 // Positions only grow; position & (capacity-1) is the place in the data. In private
 // memory the producer keeps its own position and the last head that it saw, the consumer
 // its own position and the head that it last stored.

@@ -18,7 +18,8 @@ var (
 	ErrCorrupt = errors.New("ring: corrupt")
 
 	// ErrLayout is returned when memory given to Init, NewProducer, NewConsumer,
-	// InitBell or NewBell is not of the size or alignment expected, and by NewProducer,
-	// NewConsumer and the tools' Inspect and InspectBell for another magic or version.
+	// InitBell or NewBell is not of the size or alignment expected, by NewProducer and
+	// NewConsumer for another magic or version, and by the tools' Inspect and InspectBell
+	// for too few bytes or another magic; they return the version.
 	ErrLayout = errors.New("ring: bad layout")
 )

@@ -101,9 +101,10 @@
 // One order).
 //
 // A worker that waits in a collective hears of a dead worker by the end of a connection
-// of that group, and the first worker also when it passes a message on. It ends the
-// session and leaves its groups, which frees those that wait for it, and closes the
-// session's connections: the client and the later ranks see theirs end. CloseSession
+// of that group, and the first worker also when it passes a message on. The worker that
+// hears of it ends the session and leaves its groups, which frees those that wait for it,
+// and closes the session's connections. Where it is the first worker, the client and the
+// later ranks see theirs end; a later rank keeps the turn until CloseSession. That also
 // reaches the workers that do not wait.
 //
 // If a session's workers are as many as the host's cores, each is bound to one
@@ -148,6 +149,6 @@
 //	shared.go                     sessions of several workers
 //	session.go scheduler.go       all kinds of sessions; the next message to handle
 //	listen.go                     the dispatcher's messages while a program runs
-//	watch.go                      answers to Watch
+//	watch.go trim.go              answers to Watch; memory that goes back when it is idle
 //	reconnect.go worker.go        another dispatcher; the worker
 package worker

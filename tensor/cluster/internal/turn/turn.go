@@ -18,6 +18,9 @@
 //	    ◀──────── Back ─                        when others want an open turn
 //	    ── Over ───────▶                        after the messages; also to the others
 //
+// One is a turn for one message: where another session of several workers uses one of
+// these workers. Open is a turn for any number of messages, until it is asked Back.
+//
 // The dispatcher forwards the messages of all other sessions of several workers, each
 // only while no session has the turn at one of its workers. They stand in the same
 // [Line].
@@ -53,7 +56,7 @@ import (
 // State is the state of a session's turn, as one process knows it.
 type State uint8
 
-// States.
+// States. Their order matters: Held compares.
 const (
 	Idle  State = iota // no message waits for a turn
 	Asked              // a message waits for a turn
