@@ -66,7 +66,7 @@ type SessionStats struct {
 // NewSession starts a session on eng. The session owns eng and closes it.
 func NewSession(eng Engine, opts *SessionOptions) *Session {
 	o := *cmp.Or(opts, &SessionOptions{})
-	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), next: 1}
+	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), next: 1, settled: true}
 	if e, ok := eng.(Bounded); ok {
 		s.dropped.most = int(min(e.MaxBytes(), math.MaxInt))
 	}

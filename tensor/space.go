@@ -16,10 +16,10 @@ func (s *Session) alloc(n int) (Buffer, error) {
 		return buf, err
 	}
 	collectGarbage()
-	if _, ferr := s.flush(nil, true); ferr == nil {
-		buf, err = s.eng.Alloc(n)
+	if _, err := s.flush(nil, true); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if buf, err = s.eng.Alloc(n); err != nil {
 		err = s.large.explain(err, s.stats.Live)
 	}
 	return buf, err
@@ -27,9 +27,11 @@ func (s *Session) alloc(n int) (Buffer, error) {
 
 // reclaim runs the garbage collector after b had no memory. It reports whether b may be
 // submitted again, with what the collector found to be freed first: the failure must be
-// b's own, and no input may be gone, as donated ones are.
+// b's own, and no input may be gone, as donated ones are and those that b frees.
 func (s *Session) reclaim(b *Batch) bool {
-	if !s.settled || b.Program != nil && slices.ContainsFunc(b.Program.Externals, func(x External) bool { return x.Donated }) {
+	gone := func(id uint64) bool { return slices.Contains(b.Frees, id) }
+	if !s.settled || slices.ContainsFunc(b.Inputs, gone) ||
+		b.Program != nil && slices.ContainsFunc(b.Program.Externals, func(x External) bool { return x.Donated }) {
 		return false
 	}
 	collectGarbage()

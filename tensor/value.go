@@ -135,12 +135,15 @@ func (g *garbage) take(b []uint64) ([]uint64, int) {
 	return b, n
 }
 
+// leastGrowth is for how many bytes more the collector runs at least.
+const leastGrowth = 4 << 20
+
 // next returns for how many live bytes the collector runs: twice those that live now, but
 // at most a quarter of what the session may hold more than now.
 func (g *garbage) next() int {
 	at := max(2*g.live, collectAt)
 	if g.most > 0 {
-		at = min(at, g.live+g.most/4)
+		at = min(at, g.live+max(g.most/4, leastGrowth))
 	}
 	return at
 }

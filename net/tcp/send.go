@@ -80,7 +80,6 @@ func (c *conn) Abort() {
 // outgoing is a frame that is not yet sent, or not all of it.
 type outgoing struct {
 	header [frameHeader]byte
-	bare   bool // there is no message
 	body   []byte
 }
 
@@ -96,7 +95,7 @@ type writer struct {
 	iov      []unix.Iovec // kept for its memory
 	waiting  bool         // for the poller to say that the kernel takes more
 	ending   bool         // the end follows the last frame
-	inFlight uint32       // messages sent and not known to be released
+	inFlight uint32       // messages given to send and not known to be released
 	released uint32       // messages that we have released
 	unsaid   int          // bytes of those that the peer has not been told of
 	asked    bool         // the peer knows that we wait for room
@@ -170,7 +169,8 @@ func (w *writer) answered(released, before uint32) (n uint32, ok bool) {
 	return n, true
 }
 
-// push queues a frame. The lock is held.
+// push queues a frame. The lock is held. A message counts as in flight from here on: over
+// TLS the peer may have it before the writer knows that the kernel took it.
 func (w *writer) push(f frame, body []byte) {
 	if w.first == len(w.frames) {
 		w.frames, w.first = w.frames[:0], 0
@@ -181,7 +181,10 @@ func (w *writer) push(f frame, body []byte) {
 	}
 	f.released = w.released
 	w.unsaid = 0
-	w.frames = append(w.frames, outgoing{body: body, bare: f.kind > ipc.MaxKind})
+	if f.kind <= ipc.MaxKind {
+		w.inFlight++
+	}
+	w.frames = append(w.frames, outgoing{body: body})
 	f.put(&w.frames[len(w.frames)-1].header, &w.stream)
 }
 
@@ -257,10 +260,7 @@ func (w *writer) took(n int) {
 			return
 		}
 		w.offset -= size
-		if f := &w.frames[w.first]; !f.bare {
-			f.body = nil
-			w.inFlight++
-		}
+		w.frames[w.first].body = nil
 		w.first++
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,6 +142,7 @@ func (k *dispatcherKill) open(workers int) *client.Engine {
 			k.Errorf("opening a session of %d: %v", workers, err)
 			return nil
 		}
+		runtime.Gosched()
 	}
 }
 

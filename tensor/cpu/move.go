@@ -409,7 +409,8 @@ func (numericOf[T]) scatterAdd(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		base, src, dst := buf[T](r, x), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
 		lo, hi := r.share(x.Shape[0], 1)
-		if from, to := lo*x.Strides[0], hi*x.Strides[0]; from < to && &dst[0] != &base[0] {
+		row := s.Out.Strides[0] // a dense x of one row may have any
+		if from, to := lo*row, hi*row; from < to && &dst[0] != &base[0] {
 			copyLong(r, dst[from:to], base[from:to])
 		}
 		if dim == 0 {

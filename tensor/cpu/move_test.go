@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -71,6 +72,35 @@ func TestCopiesOfPermutes(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// TestScatterAddToOneRow adds to views of one row, whose stride between rows is that of
+// the tensor they were cut from.
+func TestScatterAddToOneRow(t *testing.T) {
+	s, err := cpu.NewSession(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	idx := tensor.From(s, []int64{0}, 1, 1)
+	src := tensor.From(s, []float32{10}, 1, 1)
+	column := tensor.From(s, []float32{1, 2, 3, 4, 5, 6}, 6, 1)
+	wide := tensor.From(s, []float32{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2)
+	for name, c := range map[string]struct {
+		x    func() *tensor.Tensor
+		want []float32
+	}{
+		"transpose": {column.T, []float32{11, 2, 3, 4, 5, 6}},
+		"expanded":  {func() *tensor.Tensor { return column.Reshape(6).Expand(1, 6) }, []float32{11, 2, 3, 4, 5, 6}},
+		"a step":    {func() *tensor.Tensor { return wide.Slice(tensor.By(0, 4, 4)) }, []float32{11, 2}},
+	} {
+		var y *tensor.Tensor
+		s.Scope(func(sc *tensor.Scope) { y = sc.Keep(c.x().ScatterAdd(1, idx, src)) })
+		if got, err := tensor.Data[float32](y); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v, expected %v", name, got, err, c.want)
+			s.ClearErr()
 		}
 	}
 }

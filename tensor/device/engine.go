@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
-	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -50,13 +49,7 @@ func Of(e tensor.Engine) Device {
 func (e *engine) Name() string { return e.dev.Info().Name }
 
 // MaxBytes implements tensor.Bounded.
-func (e *engine) MaxBytes() uint64 { return Room(e.dev) }
-
-// Room returns how many bytes values on d may take together: the device's own bound, or
-// what the machine has now.
-func Room(d Device) uint64 {
-	return cmp.Or(d.Info().Bytes, uint64(limits.Machine{}.Memory().Free))
-}
+func (e *engine) MaxBytes() uint64 { return e.dev.Info().Bytes }
 
 // Alloc implements tensor.Engine.
 func (e *engine) Alloc(n int) (tensor.Buffer, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/data"
@@ -257,7 +258,11 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 	defer sess.close()
 	defer func() {
 		// After an error of the run itself that of the trace is no news.
-		if e := at.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); err == nil {
+		e := at.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr())
+		switch {
+		case err == nil && errors.Is(e, ipc.ErrPeerGone): // the training went on
+			logger(cmd).Warn("the trace ends where the dispatcher died", "err", e)
+		case err == nil:
 			err = e
 		}
 	}()

@@ -111,8 +111,7 @@ func (d *Dispatcher) register(p *peer, m *ipc.Message) {
 	if !d.parse(p, m, &dev) {
 		return
 	}
-	// Numbers of sessions that have outlived another dispatcher are not given again.
-	d.last = max(d.last, dev.Last)
+	skip(d, dev.Last)
 	first := p.device == nil
 	if p.device = &dev; !first {
 		return
@@ -121,6 +120,20 @@ func (d *Dispatcher) register(p *peer, m *ipc.Message) {
 	d.log.Info("worker joined", "worker", p.who.Name, "pid", p.who.PID, "device", dev.Info.Name)
 	for _, s := range slices.Clone(d.waiting) {
 		d.place(s)
+	}
+}
+
+// skip has no session get a number up to last: sessions that outlived another dispatcher
+// have them. Those that wait for a worker get new ones.
+func skip(d *Dispatcher, last uint64) {
+	d.last = max(d.last, last)
+	for _, s := range d.waiting {
+		if s.id <= last {
+			delete(d.sessions, s.id)
+			d.last++
+			s.id = d.last
+			d.sessions[s.id] = s
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,4 +78,29 @@ func TestSilentWorkers(t *testing.T) {
 		w0.toOpen()
 		b.fail(wire.CodeNoWorker, "has not answered for 1s")
 	})
+}
+
+// TestNumbersOfSurvivors has a session wait for a worker that then says which number the
+// last of its own sessions has, which outlived another dispatcher: the session gets a
+// later one.
+func TestNumbersOfSurvivors(t *testing.T) {
+	f := start(t, dispatcher.Options{WorkerWait: time.Minute})
+	a := f.dial(ipc.RoleClient, "a")
+	a.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "waits"}))
+	for f.d.Stats().Waiting < 1 {
+		runtime.Gosched()
+	}
+	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	w := &peer{f, c}
+	w.send(wire.KindDevice, wire.Append(nil, &wire.Device{Info: device.Info{Name: "cpu", Kind: device.CPU}, Sessions: 1, Last: 1}))
+	id := w.toOpen()
+	if id != 2 {
+		t.Errorf("the session that waited has the number %d, expected 2", id)
+	}
+	w.opened(id)
+	a.recv(wire.KindSessionOpened)
 }

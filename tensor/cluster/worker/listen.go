@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -203,7 +204,7 @@ func (b *base) finish(work *collective.Work) {
 
 // listenFor listens while the worker waits for a program of session b.
 func (w *Worker) listenFor(ctx context.Context, b *base) {
-	if ctx.Err() != nil || w.seeker.unheard(b) {
+	if ctx.Err() != nil || errors.Is(w.lost, ErrDispatcher) || w.seeker.unheard(b) {
 		b.stops.end()
 	}
 	if !w.told.Busy {

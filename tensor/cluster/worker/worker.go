@@ -129,7 +129,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 // values use.
 func (w *Worker) tellDevice(ctx context.Context) error {
 	m := &w.told
-	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse), Sessions: w.alone, Last: w.last}
+	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse), Sessions: w.alone, Last: min(w.last, wire.MaxSession)}
 	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
 	return w.out.send(ctx, wire.KindDevice, m)
 }
@@ -277,7 +277,7 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	w.stats.sessions.Add(1)
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
-	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Bytes: cmp.Or(quota, device.Room(w.dev)), Worker: w.name}
+	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Bytes: cmp.Or(quota, w.dev.Info().Bytes), Worker: w.name}
 	b := newBase(&w.env, &open, w.memoryOf(&open, reply), quota)
 	w.owners.set(b.id, &b.uploads)
 	b.count(m.Kind)

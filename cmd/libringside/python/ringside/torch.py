@@ -11,6 +11,7 @@ import collections
 import ctypes
 import datetime
 import functools
+import os
 import queue
 import secrets
 import threading
@@ -190,10 +191,13 @@ class ProcessGroupRingside(ProcessGroup):
 
     def __init__(self, store, rank, size, timeout):
         super().__init__(rank, size)
+        if os.environ.get("RINGSIDE_TLS", "0") != "0":
+            raise RuntimeError("ringside.torch does not encrypt what goes between hosts: unset RINGSIDE_TLS where the "
+                               "network is yours, else use another back end")
         self._rank, self._size = rank, size
         self._store, self._timeout, self._barriers = store, timeout, 0
         self._order = threading.Lock()  # held while a call begins
-        self._live, self._recent = set(), collections.deque(maxlen=64)  # torch keeps only the C++ half of a work
+        self._live, self._recent = set(), collections.deque(maxlen=8)  # torch keeps only the C++ half of a work
         self._watched = None
 
         def exchange(step, value):

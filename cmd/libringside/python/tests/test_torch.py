@@ -225,7 +225,7 @@ def _absent(dist, rank, size, gloo):
     text = ""
     if rank != 1:
         # Rank 2 waits longer, so that it hears what rank 0 found.
-        limit = datetime.timedelta(seconds=PATIENCE if rank else 1)
+        limit = datetime.timedelta(seconds=PATIENCE if rank else 5)
         with pytest.raises(RuntimeError) as e:
             dist.monitored_barrier(timeout=limit, wait_all_ranks=True)
         text = str(e.value)
@@ -365,3 +365,12 @@ def test_import_is_light():
     import subprocess
     code = "import sys, ringside; sys.exit('torch' in sys.modules or 'ctypes' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_refuses_to_go_on_in_plain_text(monkeypatch):
+    """Where the environment asks for encryption, no group is made without it."""
+    from ringside.torch import ProcessGroupRingside
+
+    monkeypatch.setenv("RINGSIDE_TLS", "1")
+    with pytest.raises(RuntimeError, match="does not encrypt"):
+        ProcessGroupRingside(None, 0, 1, None)

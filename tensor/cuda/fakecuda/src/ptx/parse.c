@@ -193,9 +193,9 @@ static Symbol *variable(Parser *p, SymbolKind kind) {
 		if (mark(p, ".align")) {
 			align = integer(p);
 			if (!align || align & (align - 1) || align > 128) fail(p, "an alignment of %llu", (unsigned long long)align);
-		} else if (mark(p, ".v2")) {
+		} else if (!t && mark(p, ".v2")) {
 			vector = 2;
-		} else if (mark(p, ".v4")) {
+		} else if (!t && mark(p, ".v4")) {
 			vector = 4;
 		} else if (kind == S_PARAM && mark(p, ".ptr")) {
 			if (p->t.kind == DOT && !is(p->t, ".align")) next(p); // the space that it points to
