@@ -29,7 +29,8 @@
 // values that only the collector can free have doubled, or have grown by a quarter of
 // what the session may hold, and are at least 64 MiB. Where there is no memory, it runs
 // the collector and tries once more; the error names the largest tensors and the lines
-// that made them. A program that updates tensors in place is not tried again.
+// that made them. A program that updates tensors in place, or comes with new uploads, is
+// not tried again.
 //
 //	x := tensor.RandN(sess, tensor.F32, 1000)
 //	m, _ := x.Mean().Item()                    // one round trip

@@ -206,7 +206,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	}
 	got, err := s.eng.Submit(s.ctx, b)
 	if errors.Is(err, ErrNoSpace) && s.reclaim(b) {
-		got, err = s.retry(b, err)
+		got, err = s.retry(b)
 	}
 	s.settled = sync || v != nil
 	for _, u := range b.Uploads {

@@ -27,10 +27,11 @@ func (s *Session) alloc(n int) (Buffer, error) {
 
 // reclaim runs the garbage collector after b had no memory. It reports whether b may be
 // submitted again, with what the collector found to be freed first: the failure must be
-// b's own, and no input may be gone, as donated ones are and those that b frees.
+// b's own, and no input may be gone, as donated ones are and those that b frees. With
+// uploads it is not: nothing tells which of them the engine has.
 func (s *Session) reclaim(b *Batch) bool {
 	gone := func(id uint64) bool { return slices.Contains(b.Frees, id) }
-	if !s.settled || slices.ContainsFunc(b.Inputs, gone) ||
+	if !s.settled || len(b.Uploads) > 0 || slices.ContainsFunc(b.Inputs, gone) ||
 		b.Program != nil && slices.ContainsFunc(b.Program.Externals, func(x External) bool { return x.Donated }) {
 		return false
 	}
@@ -44,17 +45,11 @@ func (s *Session) reclaim(b *Batch) bool {
 	return err == nil
 }
 
-// retry submits b again, which failed with first. The engine has its uploads, and freed
-// what b frees. Where an upload was what had no memory, its absence is no news: the error
-// is the first one.
-func (s *Session) retry(b *Batch, first error) ([]Fetched, error) {
+// retry submits b again, whose frees were done when it failed.
+func (s *Session) retry(b *Batch) ([]Fetched, error) {
 	again := *b
-	again.Uploads, again.Frees = nil, nil
-	got, err := s.eng.Submit(s.ctx, &again)
-	if errors.Is(err, ErrUnknown) {
-		err = first
-	}
-	return got, err
+	again.Frees = nil
+	return s.eng.Submit(s.ctx, &again)
 }
 
 // largeBytes is the least size of a value that largeValues keeps.
