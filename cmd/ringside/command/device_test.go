@@ -4,50 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
-	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/device"
 )
-
-// builtStandIn is the stand-in for the CUDA driver, built once.
-var builtStandIn = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "fakecuda")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	lib, err := fakecuda.Build(dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(lib)
-})
 
 // standIn gives the test a stand-in with state of its own, which processes that it starts
 // find as the driver, and returns its path.
 func standIn(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
-		t.Skip("no gcc to build the stand-in with")
-	}
-	text, err := builtStandIn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	lib := filepath.Join(dir, "libcuda.so.1")
-	if err := os.WriteFile(lib, text, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("LD_LIBRARY_PATH", dir) // where the loader of another process looks first
+	lib := cudatest.Library(t, os.Getenv("TESTS_NEED_GENERATOR") != "")
+	// The loader of another process looks there first.
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(lib))
 	return lib
 }
 

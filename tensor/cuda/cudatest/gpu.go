@@ -36,10 +36,9 @@ var built = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(lib)
 })
 
-// Open returns the driver of a stand-in of the test's own, before Init, and the file of
-// its launches. It runs blocks and warps in the order of seed. Without gcc the test is
-// skipped, unless it must run.
-func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string) {
+// Library returns the path of a stand-in of the test's own, with state of its own.
+// Without gcc the test is skipped, unless it must run.
+func Library(t *testing.T, must bool) string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil && !must {
 		t.Skip("no gcc to build the stand-in with")
@@ -48,15 +47,22 @@ func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	lib := filepath.Join(dir, "libcuda.so.1")
-	if err := os.WriteFile(lib, b, 0o600); err != nil {
+	lib := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(lib, b, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	launches = filepath.Join(dir, "launches")
+	return lib
+}
+
+// Open returns the driver of a stand-in, see Library, before Init, and the file of its
+// launches. It runs blocks and warps in the order of seed.
+func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string) {
+	t.Helper()
+	lib := Library(t, must)
+	launches = filepath.Join(filepath.Dir(lib), "launches")
 	t.Setenv("FAKECUDA_SEED", strconv.FormatUint(seed, 10))
 	t.Setenv("FAKECUDA_LAUNCHES", launches)
-	api, err = dlopen.Open(lib)
+	api, err := dlopen.Open(lib)
 	check(t, err)
 	return api, launches
 }

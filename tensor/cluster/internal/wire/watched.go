@@ -71,8 +71,8 @@ const (
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.
 	EventOverlapped EventKind = 4
-	// EventStep is a step of a program: operations that the worker did at once. The field
-	// What has the operations (see PackOps), Bytes the bytes that it read and wrote.
+	// EventStep is a step of a program: operations that the worker did at once. PackOps
+	// says how the field What holds them; Bytes is how much the step read and wrote.
 	EventStep EventKind = 5
 	// EventCompile is a program that came and was made ready to run, or was rewritten for
 	// several workers. The field What has 8 bytes of the hash of the client's program,
