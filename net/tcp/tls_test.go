@@ -183,7 +183,7 @@ func TestNothingReadable(t *testing.T) {
 			if m, err := accepted.Recv(ctx); err != nil || string(m.Body) != message {
 				t.Fatalf("%q, %v", m.Body, err)
 			}
-			// The tap keeps bytes before it forwards them, so it has all that has arrived.
+			// The tap keeps bytes before it forwards them, so it has all that arrived.
 			done := make(chan error, 1)
 			go func() { done <- newEnd(accepted, acceptor).exchange(ctx, 1, nil, [][]byte{make([]byte, len(bulk))}) }()
 			if err := errors.Join(newEnd(dialed, w).exchange(ctx, 1, [][]byte{[]byte(bulk)}, nil), <-done); err != nil {
