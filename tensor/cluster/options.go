@@ -150,7 +150,7 @@ func DefaultArgs(c Child) []string {
 		if c.SecretFile != "" {
 			args = append(args, "--secret-file", c.SecretFile)
 		}
-		return append(args, tlsArgs(c.TLS)...)
+		return append(args, TLSArgs(c.TLS)...)
 	}
 	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
 	if c.Threads > 0 {
@@ -171,10 +171,11 @@ func DefaultArgs(c Child) []string {
 	if c.MaxWork != 0 {
 		args = append(args, "--max-work", strconv.Itoa(c.MaxWork))
 	}
-	return append(args, tlsArgs(c.TLS)...)
+	return append(args, TLSArgs(c.TLS)...)
 }
 
-func tlsArgs(f ipc.TLSFiles) (args []string) {
+// TLSArgs are the flags of a dispatcher or worker that say f.
+func TLSArgs(f ipc.TLSFiles) (args []string) {
 	if f.On {
 		args = append(args, "--tls")
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/nettest"
+	"github.com/ringside-go/ringside/tensor/cluster"
 )
 
 const (
@@ -79,16 +80,8 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	}
 	near := local.DispatcherAddr(local.DirIn(hostsDir))
 	far := hosts[0].Addr + ":" + hostsPort
-	if err := t.start(0, "dispatcher at "+far, "dispatcher", "--listen-tcp", far, "--secret-file", secret); err != nil {
-		return err
-	}
-	threads := strconv.Itoa(coresEach(n))
-	for i := range n {
-		args := []string{"worker", "--name", fmt.Sprintf("w%d", i), "--threads", threads}
-		if i >= n/2 {
-			args = []string{"worker", "--join", far, "--secret-file", secret, "--name", fmt.Sprintf("w%d", i), "--threads", threads}
-		}
-		if err := t.start(i*2/n, "worker w", args...); err != nil {
+	for _, p := range hostPrograms(n, far, append([]string{"--secret-file", secret}, cluster.TLSArgs(at.far.tls)...)) {
+		if err := t.start(p.host, p.line, p.args...); err != nil {
 			return err
 		}
 	}
@@ -109,6 +102,27 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 		err = nil
 	}
 	return errors.Join(cmd.Context().Err(), err)
+}
+
+// hostProgram is a program of one of two hosts that is ready when it has printed line.
+type hostProgram struct {
+	host int
+	line string
+	args []string
+}
+
+// hostPrograms returns a dispatcher at far and n workers. known are the flags of what
+// they know about other hosts.
+func hostPrograms(n int, far string, known []string) []hostProgram {
+	all := []hostProgram{{0, "dispatcher at " + far, append([]string{"dispatcher", "--listen-tcp", far}, known...)}}
+	for i := range n {
+		args := []string{"worker", "--name", fmt.Sprintf("w%d", i), "--threads", strconv.Itoa(coresEach(n))}
+		if i >= n/2 {
+			args = append(args, "--join", far)
+		}
+		all = append(all, hostProgram{i * 2 / n, "worker w", append(args, known...)})
+	}
+	return all
 }
 
 // twoHosts are the programs that run on two hosts in the background.

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/nettest"
+	"github.com/ringside-go/ringside/tensor/cluster"
 )
 
 // hostSteps is how many steps are compared.
@@ -39,15 +41,15 @@ func sameCurve(t *testing.T, what string, got, want outcome) {
 	}
 }
 
-// TestTrainOnTwoHosts checks that two hosts train what one worker trains, that no byte of
-// a tensor goes through the dispatcher, and that the workers exchanged data. Paths are
-// relative to the caller's folder.
+// TestTrainOnTwoHosts checks that two hosts with TLS train what one worker trains, that
+// no byte of a tensor goes through the dispatcher, and that the workers exchanged data.
+// Paths are relative to the caller's folder.
 func TestTrainOnTwoHosts(t *testing.T) {
 	runtimeDir(t)
 	text := textFile(t)
 	t.Chdir(filepath.Dir(text))
 	args := []string{"--data", filepath.Base(text), "--steps", hostSteps(), "--loss-every", "1", "--batch", "4", "--sample=-1", "--seed", "3"}
-	out, _, err := execute(t, append([]string{"train", "--json", "--hosts", "2", "--workers", "2"}, args...)...)
+	out, _, err := execute(t, append([]string{"train", "--json", "--hosts", "2", "--workers", "2", "--tls"}, args...)...)
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		t.Skip(err)
 	}
@@ -103,6 +105,21 @@ func TestJoinFromAnotherHost(t *testing.T) {
 			t.Errorf("client on %s: %s", hosts[host].Name, stdout.String())
 		}
 		sameCurve(t, fmt.Sprintf("client on %s", hosts[host].Name), o, one)
+	}
+}
+
+// TestHostPrograms checks that every program of two hosts knows the secret and has TLS.
+func TestHostPrograms(t *testing.T) {
+	known := append([]string{"--secret-file", "s"}, cluster.TLSArgs(ipc.TLSFiles{On: true, CA: "ca"})...)
+	all := hostPrograms(4, "10.0.0.1:7", known)
+	if len(all) != 5 {
+		t.Fatalf("%d programs, expected 5", len(all))
+	}
+	for i, p := range all {
+		line := strings.Join(p.args, " ")
+		if !strings.HasSuffix(line, "--secret-file s --tls --tls-ca ca") || strings.Contains(line, "--join 10.0.0.1:7") != (i > 2) || (p.host == 1) != (i > 2) {
+			t.Errorf("host %d: %s", p.host, line)
+		}
 	}
 }
 
