@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 )
 
@@ -27,6 +28,27 @@ func TrimSecret(text []byte) ([]byte, error) {
 			ErrBadSecret, len(b), MinSecret, MaxSecret)
 	}
 	return b, nil
+}
+
+// weakBits is less than most random secrets of MinSecret characters have by WeakSecret,
+// but more than texts of few characters or with repeated words.
+const weakBits = 56
+
+// WeakSecret reports whether a secret can surely be guessed: its characters, by their
+// frequencies in it, carry less than 56 bits. That finds "passwordpassword", but no
+// sentence: only a random secret is a strong one.
+func WeakSecret(b []byte) bool {
+	var count [256]int
+	for _, c := range b {
+		count[c]++
+	}
+	bits := 0.0
+	for _, n := range count {
+		if n > 0 {
+			bits += float64(n) * math.Log2(float64(len(b))/float64(n))
+		}
+	}
+	return bits < weakBits
 }
 
 // ReadSecret reads a secret for Options.Secret from a file that its owner alone can read.

@@ -1,6 +1,7 @@
 package ipc_test
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,5 +37,28 @@ func TestReadSecret(t *testing.T) {
 	}
 	if _, err := ipc.ReadSecret(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error without a file")
+	}
+}
+
+// TestWeakSecret checks that secrets as they are made at random are not called weak, and
+// that those of few characters are.
+func TestWeakSecret(t *testing.T) {
+	for secret, weak := range map[string]bool{
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":     true,
+		"passwordpassword":                             true,
+		"1234567812345678":                             true,
+		"0101101001011110":                             true,
+		"hEhBDPxCXEH1VpbWGxVYzNNz6vwoeh4gcfKHPyNVFO4=": false,
+		"7b0de6a1c07f4e2295d3a84f91c6b25e":             false,
+		"5F2KQWZ7AMR3TXJ4":                             false,
+	} {
+		if ipc.WeakSecret([]byte(secret)) != weak {
+			t.Errorf("%q: weak is %v, expected %v", secret, !weak, weak)
+		}
+	}
+	for range 1000 {
+		if s := rand.Text(); ipc.WeakSecret([]byte(s)) {
+			t.Errorf("%q is called weak", s)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,23 @@ func farHosts(t *testing.T, more ...string) {
 	}
 	if err := w.end(); err == nil {
 		t.Error("a worker whose dispatcher is gone ends without an error")
+	}
+}
+
+// TestWeakSecret checks that a dispatcher that other hosts reach warns about a secret of
+// which it is certain that it can be guessed, and about no other.
+func TestWeakSecret(t *testing.T) {
+	dir := runtimeDir(t)
+	for secret, weak := range map[string]bool{"passwordpassword": true, rand.Text(): false} {
+		d := start(t, "dispatcher", "--listen", filepath.Join(dir, "d"), "--listen-tcp", "127.0.0.1:0", "--secret-file", secretPath(t, secret))
+		said := d.wait(`^(dispatcher at 127|.*the secret can be guessed by strangers; .*head -c 32 /dev/urandom)`)[1]
+		if warned := !strings.HasPrefix(said, "dispatcher"); warned != weak {
+			t.Errorf("secret %q: %s", secret, said)
+		}
+		_ = d.Process.Signal(syscall.SIGTERM)
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
