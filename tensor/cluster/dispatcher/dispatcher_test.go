@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // TestForward: messages go both ways with the session's number and otherwise as they are,
@@ -208,6 +209,34 @@ func TestDeaths(t *testing.T) {
 	for f.d.Stats().Workers != 2 && f.ctx.Err() == nil {
 	}
 	if n := f.d.Stats(); n.Workers != 2 || n.Clients != 1 || n.Sessions != 1 || n.Failed != 1 || n.Opened != 3 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestCutWorker has a worker connect again while its old connection still stands. That
+// one ends with its sessions, and the new one has the next session. A worker that says
+// another note, or none, is another one: it is refused.
+func TestCutWorker(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	hello := ipc.Peer{Role: ipc.RoleWorker, Name: "w", Note: "this one"}
+	old := f.dialAs(hello)
+	a := f.dial(ipc.RoleClient, "a")
+	f.open(a, old, "a")
+	for _, note := range []string{"another", ""} {
+		p := f.dialAs(ipc.Peer{Role: ipc.RoleWorker, Name: "w", Note: note})
+		p.fail(wire.CodeNameTaken, `"w" is taken`)
+	}
+	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: hello})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	again := &peer{f, c}
+	again.register(device.Info{Name: "cpu", Kind: device.CPU}, 0)
+	old.gone()
+	a.fail(wire.CodeWorkerGone, "its connection was cut, and it has another one")
+	f.open(f.dial(ipc.RoleClient, "b"), again, "b")
+	if n := f.d.Stats(); n.Workers != 1 || n.Sessions != 1 || n.Failed != 1 {
 		t.Errorf("%+v", n)
 	}
 }

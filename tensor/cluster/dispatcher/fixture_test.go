@@ -85,14 +85,20 @@ type peer struct {
 // dial if the dispatcher serves already.
 func (f *fixture) dial(role ipc.Role, name string) *peer {
 	f.Helper()
+	return f.dialAs(ipc.Peer{Role: role, Name: name})
+}
+
+// dialAs is dial of a peer that says hello.
+func (f *fixture) dialAs(hello ipc.Peer) *peer {
+	f.Helper()
 	before := f.d.Stats()
-	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: ipc.Peer{Role: role, Name: name}})
+	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: hello})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { c.Close() })
 	p := &peer{f, c}
-	if role == ipc.RoleWorker {
+	if hello.Role == ipc.RoleWorker {
 		p.register(device.Info{Name: "cpu", Kind: device.CPU}, 0)
 		for now := before; f.stop != nil && now.Workers+int(now.Refused) == before.Workers+int(before.Refused) && f.ctx.Err() == nil; now = f.d.Stats() {
 			runtime.Gosched()

@@ -82,7 +82,9 @@ func (d *Dispatcher) displace(p *peer, n int) {
 	d.lost(p, errors.New(text))
 }
 
-// hire accepts a worker, unless its name is taken.
+// hire accepts a worker, unless its name is taken. A worker says a random Note, the same
+// each time: it takes the place of a connection of its own, whose end has been noticed
+// there and not here.
 func (d *Dispatcher) hire(p *peer) bool {
 	name := p.who.Name
 	if name == "" {
@@ -91,13 +93,16 @@ func (d *Dispatcher) hire(p *peer) bool {
 	}
 	if old := d.workers[name]; old != nil {
 		// A restarted worker may connect before the end of its predecessor was noticed.
-		if err := old.conn.Err(); err != nil {
-			d.lost(old, err)
-		} else {
+		err := old.conn.Err()
+		if err == nil && p.who.Note != "" && p.who.Note == old.who.Note {
+			err = errors.New("its connection was cut, and it has another one")
+		}
+		if err == nil {
 			d.refuse(p, wire.CodeNameTaken, fmt.Sprintf("worker name %q is taken by pid %d; this is pid %d",
 				name, old.who.PID, p.who.PID))
 			return false
 		}
+		d.lost(old, err)
 	}
 	p.sessions = map[uint64]*session{}
 	d.workers[name] = p

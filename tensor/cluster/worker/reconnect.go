@@ -27,6 +27,7 @@ const redialEvery = 50 * time.Millisecond
 // seeker looks for a dispatcher when the worker's has died.
 type seeker struct {
 	w       *Worker
+	note    string        // tells the dispatcher that a connection is of this worker
 	came    chan ipc.Conn // nil: the worker has a dispatcher
 	overdue atomic.Bool   // it has looked for Options.Reconnect
 }
@@ -107,7 +108,7 @@ func (k *seeker) dial(ctx context.Context, addr string) (ipc.Conn, error) {
 		order = []ipc.Transport{w.o.Transport}
 	}
 	return route.Dial(ctx, order, []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.name}, Logger: w.log, Secret: w.o.Secret, TLS: w.o.TLS, Waiter: w.waiter,
+		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.name, Note: k.note}, Logger: w.log, Secret: w.o.Secret, TLS: w.o.TLS, Waiter: w.waiter,
 	})
 }
 

@@ -84,12 +84,16 @@ func TestReconnect(t *testing.T) {
 		}
 	}
 	step()
+	note := f.conn.Peer().Note
 	l.Close()
 	f.conn.Close()
 	step()
 
 	l = listenHere(t, at)
 	f.accept(l)
+	if again := f.conn.Peer().Note; note == "" || again != note {
+		t.Errorf("notes %q and %q, expected the same", note, again)
+	}
 	left.Close()
 	told(1, 9)
 	step()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,7 @@ func New(o *Options) (*Worker, error) {
 	}
 	w := &Worker{o: opt, env: env{name: opt.Name, log: opt.Logger, dev: opt.Device, binds: opt.Bind, tls: opt.TLS},
 		scheduler: scheduler{sessions: map[uint64]session{}}}
+	w.seeker.note = rand.Text()
 	w.losable, _ = opt.Device.(device.Losable)
 	w.polls = w.poll
 	w.seeker.w = w
