@@ -8,6 +8,7 @@ APT := DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -qq
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
+HISTORIES ?= 20
 # What bench-peers compares: f16 and bf16 neither Open MPI nor PyTorch's Gloo know.
 PEERS_FLAGS ?= --dtypes f32
 # What make turns compares, each with the arguments of `ringside bench`, and how often.
@@ -30,7 +31,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -131,10 +132,13 @@ random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 thr
 
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
-	$(GO) test ./tensor/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
+	$(GO) test ./tensor/cluster -run '^TestChaos$$' -count 1 -v -timeout 4h -args -chaos.kills $(CHAOS_KILLS)
 	$(GO) test ./tensor/cluster -run '^TestDispatcherKilled$$' -count 1 -v -args -dispatcher.kills 50
 	$(GO) test ./cmd/ringside/command -run '^TestRestarts$$' -count 1 -v -args -restart.kills 20
 	$(GO) test ./collective -run '^(TestKilled|TestStopped)$$' -count 1 -v -args -death.kills 200 -death.stops 20
+
+histories: ## HISTORIES (20) histories of 5,000 operations amid deaths and cut links, each checked for what sessions saw
+	@set -o pipefail; $(GO) test ./tensor/cluster -run '^TestHistories$$' -count 1 -v -timeout 4h -args -history.seeds $(HISTORIES) -history.ops 5000 | grep -v '^ *--- PASS\|^=== '
 
 bench: build ## the benchmarks, beside their peers and floors
 	$(BIN)/ringside bench

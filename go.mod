@@ -3,6 +3,7 @@ module github.com/ringside-go/ringside
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cloudwego/netpoll v0.7.2
 	github.com/ebitengine/purego v0.11.3
 	github.com/edsrzf/mmap-go v1.2.0

@@ -100,7 +100,7 @@ func readLicences(t *testing.T, module, dir string) (names, copyrights []string)
 	t.Helper()
 	for _, text := range filesLike(t, dir, licenceFile) {
 		for line := range strings.Lines(text) {
-			if line = strings.TrimSpace(line); copyrightLine.MatchString(line) && !slices.Contains(copyrights, line) {
+			if line = strings.Trim(strings.TrimSpace(line), "*"); copyrightLine.MatchString(line) && !slices.Contains(copyrights, line) {
 				copyrights = append(copyrights, line)
 			}
 		}

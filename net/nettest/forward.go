@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -24,9 +25,11 @@ const (
 	Repeat Fault = "repeat" // sends the last bytes again
 	Delay  Fault = "delay"  // holds everything back for a moment
 	Cut    Fault = "cut"    // ends the connection
+
+	None Fault = "none" // does nothing
 )
 
-// Faults are all of them.
+// Faults are all that do something.
 var Faults = []Fault{Flip, Drop, Repeat, Delay, Cut}
 
 // Forwarder passes connections on to an address, with a fault in each direction of each
@@ -38,10 +41,11 @@ type Forwarder struct {
 	among int64 // and how many there are
 	l     net.Listener
 
-	mu    sync.Mutex
-	rand  *rand.Rand
-	conns []net.Conn
-	done  int // faults
+	mu     sync.Mutex
+	rand   *rand.Rand
+	conns  []net.Conn
+	closed bool
+	done   int // faults
 }
 
 // Forward starts a Forwarder to an address, which the test's end closes. The place of a
@@ -73,6 +77,7 @@ func (f *Forwarder) Close() {
 	f.l.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.closed = true
 	for _, c := range f.conns {
 		c.Close()
 	}
@@ -91,6 +96,10 @@ func (f *Forwarder) accept() {
 		}
 		f.mu.Lock()
 		f.conns = append(f.conns, a, b)
+		if f.closed { // between the two calls above
+			a.Close()
+			b.Close()
+		}
 		go f.pass(a, b, rand.New(rand.NewPCG(f.rand.Uint64(), 1)))
 		go f.pass(b, a, rand.New(rand.NewPCG(f.rand.Uint64(), 2)))
 		f.mu.Unlock()
@@ -99,7 +108,10 @@ func (f *Forwarder) accept() {
 
 // pass copies one direction.
 func (f *Forwarder) pass(src, dst net.Conn, r *rand.Rand) {
-	at := f.from + r.Int64N(f.among)
+	at := int64(math.MaxInt64)
+	if f.fault != None {
+		at = f.from + r.Int64N(f.among)
+	}
 	if _, err := io.CopyN(dst, src, at); err == nil {
 		if f.harm(src, dst, r) {
 			_, err = io.Copy(dst, src)
@@ -175,6 +187,15 @@ func (t *Through) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []strin
 		return nil, nil, err
 	}
 	return l, []string{t.forward(addrs[0])}, nil
+}
+
+// Cut ends all Forwarders and their connections.
+func (t *Through) Cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.forwarders {
+		f.Close()
+	}
 }
 
 // Done returns the number of faults so far.

@@ -56,6 +56,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"far":        childFar,
 	"sharer":     childSharer,
 	"endless":    childEndless,
+	"linked":     childLinked,
 }
 
 func child(ctx context.Context, name string, args []string) error {
