@@ -175,6 +175,8 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		return 20 * n
 	case tensor.OpRandN:
 		return 80 * n
+	case tensor.OpCumsum, tensor.OpProdGrad:
+		return 8 * n
 	case tensor.OpIndexSelect:
 		return copyWork(s)
 	case tensor.OpGather:

@@ -357,25 +357,55 @@ func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {
 	return cumsum[T, T](s)
 }
 
-// cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1].
+// cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1]. Threads
+// share the rows along the dim, or tiles of columns where it is not the last.
 func cumsum[T, A number](s *compile.Step) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
-	return func(r *run) error {
-		x, y := buf[T](r, &s.In[0]), buf[A](r, &s.Out)
-		for o := range outer {
-			for i := range inner {
+	first, step := 0, 1 // places along the dim
+	if s.Ints[1] != 0 {
+		first, step = n-1, -1
+	}
+	if inner == 1 {
+		return func(r *run) error {
+			x, y := buf[T](r, &s.In[0]), buf[A](r, &s.Out)
+			lo, hi := r.share(outer, 1)
+			for o := lo; o < hi; o++ {
+				from, to, at := x[o*n:][:n], y[o*n:][:n], first
 				var acc A
-				for j := range n {
-					if s.Ints[1] != 0 {
-						j = n - 1 - j
-					}
-					if j%breath == 0 && r.stopped() {
+				for left := n; left > 0; left -= breath {
+					if r.stopped() {
 						return nil
 					}
-					k := (o*n+j)*inner + i
-					acc += A(x[k])
-					y[k] = acc
+					for range min(left, breath) {
+						acc += A(from[at])
+						to[at] = acc
+						at += step
+					}
 				}
+			}
+			return nil
+		}
+	}
+	tiles := (inner + columnTile - 1) / columnTile
+	return func(r *run) error {
+		x, y := buf[T](r, &s.In[0]), buf[A](r, &s.Out)
+		before := scratchRow[A](r, 0, min(columnTile, inner))
+		for lo, hi := r.share(outer*tiles, 1); lo < hi; lo++ {
+			col := lo % tiles * columnTile
+			m := min(columnTile, inner-col)
+			at := (lo/tiles*n+first)*inner + col
+			sums := before[:m]
+			clear(sums)
+			for range n {
+				if r.stopped() {
+					return nil
+				}
+				from, to := x[at:][:m], y[at:][:m]
+				for i, v := range from {
+					to[i] = sums[i] + A(v)
+				}
+				sums = to
+				at += step * inner
 			}
 		}
 		return nil

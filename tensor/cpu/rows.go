@@ -242,44 +242,36 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 			return nil
 		}
 		in, dy, out := buf[T](r, &s.In[0]), buf[T](r, &s.In[1]), buf[T](r, &s.Out)
-		i := 0
-		g.kept.each(r, 0, func(off, n, stride int) {
-			for j := range n {
-				if r.stopped() {
-					return
-				}
-				base := off + j*stride
-				zeros, prod := 0, 1.0
-				g.folded.each(r, base, func(o, m, st int) {
-					for l := range m {
-						if v := in[o+l*st]; v == 0 {
-							zeros++
-						} else {
-							prod *= float64(v)
-						}
+		g.kept.rows(r, func(i, base, _, _, _ int) {
+			zeros, prod := 0, 1.0
+			g.folded.each(r, base, func(o, m, st int) {
+				for l := range m {
+					if v := in[o+l*st]; v == 0 {
+						zeros++
+					} else {
+						prod *= float64(v)
 					}
-				})
-				var others []float64
-				if prod == 0 || math.IsInf(prod, 0) || prod != prod {
-					others = productsOfOthers(r, &g, in, base)
 				}
-				g.folded.each(r, base, func(o, m, st int) {
-					for l := range m {
-						v := in[o+l*st]
-						p := 0.0
-						switch {
-						case others != nil:
-							p, others = others[0], others[1:]
-						case zeros == 0:
-							p = prod / float64(v)
-						case zeros == 1 && v == 0:
-							p = prod
-						}
-						out[o+l*st] = T(p * float64(dy[i]))
-					}
-				})
-				i++
+			})
+			var others []float64
+			if prod == 0 || math.IsInf(prod, 0) || prod != prod {
+				others = productsOfOthers(r, &g, in, base)
 			}
+			g.folded.each(r, base, func(o, m, st int) {
+				for l := range m {
+					v := in[o+l*st]
+					p := 0.0
+					switch {
+					case others != nil:
+						p, others = others[0], others[1:]
+					case zeros == 0:
+						p = prod / float64(v)
+					case zeros == 1 && v == 0:
+						p = prod
+					}
+					out[o+l*st] = T(p * float64(dy[i]))
+				}
+			})
 		})
 		return nil
 	}

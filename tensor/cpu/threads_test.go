@@ -52,8 +52,12 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"copy of a transpose": func() *tensor.Tensor {
 				return s.Apply(tensor.OpCast, []int64{int64(tensor.F32)}, T(x.T()))
 			},
-			"concat": func() *tensor.Tensor { return tensor.Concat(1, x, dy, x) },
-			"pad":    func() *tensor.Tensor { return x.Pad(2, [2]int{1, 2}, [2]int{3, 1}) },
+			"cumsum":              func() *tensor.Tensor { return x.Cumsum(1) },
+			"cumsum of rows":      func() *tensor.Tensor { return x.Cumsum(0) },
+			"cumsum from the end": func() *tensor.Tensor { return s.Apply(tensor.OpCumsum, []int64{1, 1}, T(b)) },
+			"prod_grad":           func() *tensor.Tensor { return s.Apply(tensor.OpProdGrad, []int64{1}, T(b), T(b.SumKeep(1))) },
+			"concat":              func() *tensor.Tensor { return tensor.Concat(1, x, dy, x) },
+			"pad":                 func() *tensor.Tensor { return x.Pad(2, [2]int{1, 2}, [2]int{3, 1}) },
 			"randn": func() *tensor.Tensor {
 				return s.Apply(tensor.OpRandN, []int64{int64(tensor.F32), 0, int64(n[0]), int64(n[1])}, S(1), S(7))
 			},
