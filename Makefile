@@ -94,11 +94,14 @@ gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts 
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
 	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
 
-python: tools-race ## the C library of Python's package, in cmd/libringside/python/ringside
-	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -buildmode=c-shared -o $(BIN)/python/libringside.so ./cmd/libringside
-	cp $(BIN)/python/libringside.so cmd/libringside/python/ringside/
+# The library stays in the package's folder too, so that the tests and PYTHONPATH need no installation.
+python: tools-race tools-python ## bin/python: the Python package as a wheel, which pip installs without a compiler, and as a source distribution
+	@set -e; dir=cmd/libringside/python; out=$(abspath $(BIN))/python; rm -rf $$out $$dir/bin $$dir/src $$dir/ringside/libringside.so; mkdir -p $$out $$dir/src; \
+	trap "cd $(CURDIR)/$$dir; rm -rf src build ringside.egg-info LICENSE NOTICE" EXIT; cp LICENSE NOTICE $$dir; git archive HEAD | tar -x -C $$dir/src; cd $$dir; \
+	/usr/bin/python3 -BW ignore setup.py -q sdist -d $$out; rm -r src; /usr/bin/python3 -BW ignore setup.py -q bdist_wheel -d $$out; \
+	rm ringside/libringside.h; ls -sh $$out
 
-python-test: python tools-python ## the tests of the Python package, by Debian's python3
+python-test: python ## the tests of the Python package, by Debian's python3
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests
 
 arm64: ## everything builds for arm64, tests too
@@ -198,7 +201,8 @@ tools-torch:
 	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy'; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
 
 tools-python:
-	@/usr/bin/python3 -c 'import torch, numpy, pytest' >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy python3-pytest; }
+	@/usr/bin/python3 -c 'import torch, numpy, pytest, setuptools, wheel, ensurepip' >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y python3-torch python3-numpy python3-pytest python3-setuptools python3-wheel python3-venv; }
 
 # What Open MPI launches, and the benchmarks beside it, are tested where Open MPI is.
 tools-mpi:
