@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -27,6 +28,17 @@ func (n *counters) get() Counters {
 	c := n.c
 	c.HostSteps = maps.Clone(c.HostSteps)
 	return c
+}
+
+// work returns the counters that every device has.
+func (n *counters) work() device.Work {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := device.Work{Launches: n.c.Launches, Up: n.c.Up, Down: n.c.Down}
+	for _, k := range n.c.HostSteps {
+		w.HostSteps += k
+	}
+	return w
 }
 
 // add adds what one call did.

@@ -201,6 +201,8 @@ func (d *Device) Open() device.Space { return &space{dev: d, values: map[uint64]
 func (d *Device) Stats() device.Stats {
 	s := d.plans.Stats()
 	s.Runs, s.Arena, s.Values = d.runs.Load(), d.host.Arena().Stats(), d.pool.Arena().Stats()
+	s.Work = d.count.work()
+	s.Work.Calls, s.Work.Opens = d.mem.Calls(), d.mem.Opens()
 	return s
 }
 

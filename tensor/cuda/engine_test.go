@@ -46,6 +46,14 @@ func TestHostSteps(t *testing.T) {
 	if c.Up != 32 || c.Down != 32 {
 		t.Errorf("%d bytes went up and %d down, expected 32 and 32", c.Up, c.Down)
 	}
+	w := d.Stats().Work
+	calls := w.Calls
+	if w.Calls = 0; w != (device.Work{HostSteps: 4, Up: 32, Down: 32}) {
+		t.Errorf("counted %+v, expected 4 steps on the host, 32 bytes up and 32 down", w)
+	}
+	if err := d.Memory().API().Init(); err != nil || d.Stats().Work.Calls != calls+1 || calls == 0 {
+		t.Errorf("%d calls of the driver after one more than %d, %v", d.Stats().Work.Calls, calls, err)
+	}
 }
 
 // TestOutOfMemory checks that a device which is full says so, and that the

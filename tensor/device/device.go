@@ -113,8 +113,22 @@ type Stats struct {
 	PlanBytes int    // bytes of their encodings
 	Runs      uint64 // programs that were run
 
+	Work Work // of a device that is not the cores
+
 	Arena  shm.ArenaStats // of Device.Arena
 	Values shm.ArenaStats // of the memory of values: the same where that is Device.Arena
+}
+
+// Work counts what a device did that values and programs are copied to.
+type Work struct {
+	Launches  uint64 // of kernels
+	HostSteps uint64 // steps of programs that ran on the host instead
+	Up, Down  uint64 // bytes copied to the device and from it
+
+	// Calls of the driver, but for those that say which context a thread has. They are
+	// of all devices of the process.
+	Calls uint64
+	Opens uint64 // segments of other processes that were opened
 }
 
 // Losable is implemented by a Device that a process can lose for good, as a GPU is lost

@@ -24,7 +24,7 @@
 // An ability that only some devices have is a further interface that their Device or
 // Space implements; callers ask by type assertion.
 //
-//	device.go  Device and what describes it: Info, Kind, Stats
+//	device.go  Device and what describes it: Info, Kind, Stats, Work
 //	space.go   Space, Value, Failure
 //	engine.go  a tensor.Engine on a Device
 //	cache.go   for devices: the programs they have compiled

@@ -73,6 +73,9 @@ func TestUpOnGPUs(t *testing.T) {
 		t.Fatalf("top: %v, %v in %s", err, e, out)
 	}
 	for i, w := range r.Workers {
+		if w.GPU == nil || w.GPU.Opens != 0 { // how much depends on the moment
+			t.Errorf("top says nothing of the GPU of %+v", w)
+		}
 		if used := w.Name == nameOf(s); !strings.HasPrefix(w.Device, fmt.Sprintf("cuda%d stand-in %d sm_", i, i)) || w.DeviceBytes != 768<<20 || (w.DeviceUsed >= 4<<20) != used {
 			t.Errorf("top says %+v, expected the device and its memory", w)
 		}

@@ -33,7 +33,8 @@ func newTop() *cobra.Command {
 		Long: `Top asks a dispatcher and its workers every so often what they did, and shows how busy each worker is, how much of that
 it waited in collectives, what waits for it, its device and how much of its memory tensors use, how many of its runs found their plan, its operations by kind, and the sessions that worked
 most. A narrow terminal gets fewer columns. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
-compiled, found and gave up so far. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
+compiled, found and gave up so far. Workers on GPUs have a second table: kernels launched, steps left to the host,
+bytes copied, and calls of the driver. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
 done, and until then is said to be silent.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -140,11 +141,13 @@ func number(n uint64, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// The columns of the two tables, and those that a narrow terminal does without, the first
+// The columns of the tables, and those that a narrow terminal does without, the first
 // ones first.
 var (
 	workerColumns  = []string{"worker", "pid", "busy", "", "waits", "sessions", "runs/s", "plan hits", "collectives/s", "sent B/s", "backlog", "queued B", "memory B", "device", "device B"}
 	workerSpare    = []string{"device", "pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "device B", "memory B", "waits", "busy", "sessions"}
+	gpuColumns     = []string{"GPU of", "launches/s", "host steps/s", "up B/s", "down B/s", "calls/s", "calls/run", "IPC opens"}
+	gpuSpare       = []string{"IPC opens", "calls/s", "calls/run", "down B/s", "up B/s", "host steps/s"}
 	sessionColumns = []string{"session", "name", "worker", "of", "busy", "waits", "runs/s", "backlog"}
 	sessionSpare   = []string{"of", "backlog", "waits", "worker"}
 )
@@ -177,6 +180,10 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 		rows = append(rows, row)
 	}
 	writeTable(&b, rows, workerSpare, cols)
+	if rows = gpuRows(r); len(rows) > 1 {
+		b.WriteByte('\n')
+		writeTable(&b, rows, gpuSpare, cols)
+	}
 	if len(r.Sessions) > 0 {
 		rows = [][]string{sessionColumns}
 		for _, s := range r.Sessions[:min(len(r.Sessions), topSessions)] {
@@ -200,6 +207,18 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// gpuRows is the table of what GPUs did, headings first.
+func gpuRows(r *metrics.Report) [][]string {
+	rows := [][]string{gpuColumns}
+	for i := range r.Workers {
+		if g := r.Workers[i].GPU; g != nil {
+			rows = append(rows, []string{cell(r.Workers[i].Name), count(g.Launches), count(g.HostSteps), count(g.UpBytes), count(g.DownBytes),
+				count(g.Calls), count(g.RunCalls), fmt.Sprint(g.Opens)})
+		}
+	}
+	return rows
 }
 
 // deviceMemory is how much of its device's memory the values of a worker use. Of cores

@@ -278,7 +278,8 @@ func TestTopFits(t *testing.T) {
 	r := &metrics.Report{
 		Dispatcher: metrics.Dispatcher{Clients: 12, Sessions: 345, Waiting: 6, Messages: 123456, Bytes: 9.9e9},
 		Workers: []metrics.Worker{
-			{Name: "w0", PID: 4194304, Busy: 1, Waiting: 0.5, Sessions: 12, Runs: 999, PlanHits: 999, ArenaInUse: 1 << 33, ArenaBytes: 1 << 34},
+			{Name: "w0", PID: 4194304, Busy: 1, Waiting: 0.5, Sessions: 12, Runs: 999, PlanHits: 999, ArenaInUse: 1 << 33, ArenaBytes: 1 << 34,
+				GPU: &metrics.GPU{Launches: 12345, HostSteps: 1, UpBytes: 1e9, DownBytes: 1e9, Calls: 1e6, RunCalls: 1000, Opens: 12}},
 			{Name: "w1-of-another-host", PID: 1, Silent: 2.5, QueuedBytes: 7},
 		},
 		Sessions: []metrics.Session{{ID: 1 << 60, Name: "\x1b\na name of a session that is rather long, and é at its end", Worker: "w0", Workers: 2}},
@@ -299,7 +300,7 @@ func TestTopFits(t *testing.T) {
 		if strings.Contains(b.String(), "\x1b") || strings.Contains(b.String(), "\na name") {
 			t.Errorf("%d columns: a name changes the terminal's state\n%q", cols, &b)
 		}
-		for _, want := range append([]string{"runs/s", "worker"}, map[int][]string{0: workerColumns, 80: {"busy", "waits"}}[cols]...) {
+		for _, want := range append([]string{"runs/s", "worker", "launches/s"}, map[int][]string{0: slices.Concat(workerColumns, gpuColumns), 80: {"busy", "waits"}}[cols]...) {
 			if cols >= 40 && !strings.Contains(b.String(), want) {
 				t.Errorf("%d columns: no %q in\n%s", cols, want, &b)
 			}

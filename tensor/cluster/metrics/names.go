@@ -59,6 +59,12 @@ const (
 	PlansShared   = "plans_shared"  // found in the cache
 	PlansCompiled = "plans_compiled"
 	PlansEvicted  = "plans_evicted" // dropped for others
+	Launches      = "launches"      // of kernels on the device
+	HostSteps     = "host_steps"    // steps that a device left to the host
+	UpBytes       = "up_bytes"      // copied to the device
+	DownBytes     = "down_bytes"    // copied from it
+	DriverCalls   = "driver_calls"  // of the device's driver
+	IPCOpens      = "ipc_opens"     // segments of other processes, on the device
 )
 
 const (

@@ -56,28 +56,42 @@ type Worker struct {
 	DeviceBytes uint64 `json:"device_bytes"`
 	DeviceUsed  uint64 `json:"device_used"`
 	// Silent is in seconds since the last answer; 0 if the worker answered.
-	Silent       float64            `json:"silent"`
-	Sessions     uint64             `json:"sessions"`
-	Busy         float64            `json:"busy"`    // part of the time, 0 to 1
-	Waiting      float64            `json:"waiting"` // of this, in collectives
-	Runs         float64            `json:"runs"`
-	PlanHits     float64            `json:"plan_hits"`      // runs of known programs
-	Programs     uint64             `json:"programs"`       // that sessions hold
-	ProgramBytes uint64             `json:"program_bytes"`  // of these, encoded
-	Plans        uint64             `json:"plans"`          // kept for later sessions too
-	PlanBytes    uint64             `json:"plan_bytes"`     // of encoded programs
-	Compiled     uint64             `json:"plans_compiled"` // so far
-	Shared       uint64             `json:"plans_shared"`   // brought by another session
-	Evicted      uint64             `json:"plans_evicted"`  // plans given up for others
-	Messages     float64            `json:"messages"`
-	Collectives  float64            `json:"collectives"`
-	MovedBytes   float64            `json:"moved_bytes"`   // sent to other workers
-	Backlog      uint64             `json:"backlog"`       // messages that wait
-	BacklogBytes uint64             `json:"backlog_bytes"` // of these
-	QueuedBytes  uint64             `json:"queued_bytes"`  // that wait at the dispatcher
-	ArenaBytes   uint64             `json:"arena_bytes"`   // of memory for tensors
-	ArenaInUse   uint64             `json:"arena_in_use"`
-	Ops          map[string]float64 `json:"ops"`
+	Silent       float64 `json:"silent"`
+	Sessions     uint64  `json:"sessions"`
+	Busy         float64 `json:"busy"`    // part of the time, 0 to 1
+	Waiting      float64 `json:"waiting"` // of this, in collectives
+	Runs         float64 `json:"runs"`
+	PlanHits     float64 `json:"plan_hits"`      // runs of known programs
+	Programs     uint64  `json:"programs"`       // that sessions hold
+	ProgramBytes uint64  `json:"program_bytes"`  // of these, encoded
+	Plans        uint64  `json:"plans"`          // kept for later sessions too
+	PlanBytes    uint64  `json:"plan_bytes"`     // of encoded programs
+	Compiled     uint64  `json:"plans_compiled"` // so far
+	Shared       uint64  `json:"plans_shared"`   // brought by another session
+	Evicted      uint64  `json:"plans_evicted"`  // plans given up for others
+	Messages     float64 `json:"messages"`
+	Collectives  float64 `json:"collectives"`
+	MovedBytes   float64 `json:"moved_bytes"`   // sent to other workers
+	Backlog      uint64  `json:"backlog"`       // messages that wait
+	BacklogBytes uint64  `json:"backlog_bytes"` // of these
+	QueuedBytes  uint64  `json:"queued_bytes"`  // that wait at the dispatcher
+	ArenaBytes   uint64  `json:"arena_bytes"`   // of memory for tensors
+	ArenaInUse   uint64  `json:"arena_in_use"`
+	// GPU is nil for a worker on cores, and for one that is silent.
+	GPU *GPU               `json:"gpu,omitempty"`
+	Ops map[string]float64 `json:"ops"`
+}
+
+// GPU is what a worker had its GPU do between the samples. Bytes are copied between the
+// host and the device.
+type GPU struct {
+	Launches  float64 `json:"launches"`   // of kernels
+	HostSteps float64 `json:"host_steps"` // steps without a kernel
+	UpBytes   float64 `json:"up_bytes"`
+	DownBytes float64 `json:"down_bytes"`
+	Calls     float64 `json:"driver_calls"`
+	RunCalls  float64 `json:"calls_per_run"`
+	Opens     uint64  `json:"ipc_opens"` // so far
 }
 
 // Session is what a worker did for a session between the samples.
@@ -160,6 +174,13 @@ func (w *Worker) fill(now, before *wire.Watched) {
 	w.Backlog, w.BacklogBytes = now.Counters.Get(Backlog), now.Counters.Get(BacklogBytes)
 	w.DeviceUsed = now.Counters.Get(DeviceUsed)
 	w.ArenaBytes, w.ArenaInUse = now.Counters.Get(ArenaBytes), now.Counters.Get(ArenaInUse)
+	if now.Counters.Get(DriverCalls)+now.Counters.Get(UpBytes) > 0 {
+		w.GPU = &GPU{Launches: r(Launches), HostSteps: r(HostSteps), UpBytes: r(UpBytes), DownBytes: r(DownBytes),
+			Calls: r(DriverCalls), Opens: now.Counters.Get(IPCOpens)}
+		if w.Runs > 0 {
+			w.GPU.RunCalls = w.GPU.Calls / w.Runs
+		}
+	}
 	for _, c := range now.Counters {
 		if op, ok := strings.CutPrefix(c.Name, opPrefix); ok {
 			if n := rate(c.Value, before.Counters.Get(c.Name), seconds); n > 0 {

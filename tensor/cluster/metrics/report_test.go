@@ -41,7 +41,7 @@ func TestCompare(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	answer := func(at time.Duration, runs, busy, tanh uint64) Answer {
 		return Answer{At: begin.Add(at), Watched: &wire.Watched{Now: uint64(at), Counters: wire.Counters{
-			{Name: Runs, Value: runs}, {Name: BusyTime, Value: busy}, {Name: OfOp("tanh"), Value: tanh}},
+			{Name: Runs, Value: runs}, {Name: DriverCalls, Value: 3 * tanh}, {Name: BusyTime, Value: busy}, {Name: OfOp("tanh"), Value: tanh}},
 			Sessions: []wire.WatchedSession{{ID: 7, Runs: runs, Busy: busy}}}}
 	}
 	silent := answer(time.Second, 5, 0, 0)
@@ -53,13 +53,14 @@ func TestCompare(t *testing.T) {
 	if r.Seconds != 4 || r.Dispatcher.Messages != 5 || len(r.Workers) != 4 || len(r.Sessions) != 2 || r.Ops["tanh"] != 3 {
 		t.Fatalf("%+v", r)
 	}
-	if w := r.Workers[0]; w.Name != "w0" || w.Runs != 10 || w.Busy != 0.5 || w.QueuedBytes != 9 || w.Device != "cuda0" || w.DeviceBytes != 80 || w.Silent != 0 || w.Ops["tanh"] != 3 {
+	if w := r.Workers[0]; w.Name != "w0" || w.Runs != 10 || w.Busy != 0.5 || w.QueuedBytes != 9 || w.Device != "cuda0" || w.DeviceBytes != 80 || w.Silent != 0 || w.Ops["tanh"] != 3 ||
+		w.GPU == nil || w.GPU.Calls != 9 || w.GPU.RunCalls != 0.9 {
 		t.Errorf("%+v", w)
 	}
 	if w := r.Workers[1]; w.Silent != 3 || w.Runs != 0 {
 		t.Errorf("silent: %+v", w)
 	}
-	if w := r.Workers[2]; w.Runs != 4 {
+	if w := r.Workers[2]; w.Runs != 4 || w.GPU != nil {
 		t.Errorf("started again: %+v", w)
 	}
 	if w := r.Workers[3]; w.Silent != 4 {

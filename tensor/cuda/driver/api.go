@@ -22,6 +22,13 @@ type API interface {
 	VirtualMemory
 }
 
+// Counted is implemented by an API that counts its calls.
+type Counted interface {
+	// Calls returns how many calls were made so far, but for SetCurrent and Current: they
+	// belong to the thread and reach no device.
+	Calls() uint64
+}
+
 // Devices are the calls about devices. They need no context.
 type Devices interface {
 	// DeviceCount calls cuDeviceGetCount.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 )
@@ -41,6 +42,7 @@ type Device struct {
 	context driver.Context
 	opt     Options
 	info    Info
+	opens   atomic.Uint64 // segments of other processes, so far
 
 	mu      sync.Mutex
 	lost    error
@@ -98,6 +100,18 @@ func (d *Device) Info() Info { return d.info }
 
 // API returns the driver, for calls inside Do.
 func (d *Device) API() driver.API { return d.api }
+
+// Calls returns how many calls of the driver this process made, 0 where the driver
+// doesn't count them.
+func (d *Device) Calls() uint64 {
+	if c, ok := d.api.(driver.Counted); ok {
+		return c.Calls()
+	}
+	return 0
+}
+
+// Opens returns how many segments of other processes were opened on the device.
+func (d *Device) Opens() uint64 { return d.opens.Load() }
 
 // Do calls f with the device's context, as driver.Bind does. An error that means that the
 // device is lost is kept, see ErrLost.

@@ -140,6 +140,9 @@ func addAgain(_ context.Context, args []string) error {
 	if err := imports.Add(2, e, f); err != nil { // each owner has ids of its own
 		return err
 	}
+	if n := d.Opens(); n != 2 {
+		return fmt.Errorf("%d opens are counted, expected 2", n)
+	}
 	if err := imports.Remove(1, e.Segment); err != nil {
 		return err
 	}

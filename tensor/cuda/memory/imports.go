@@ -82,6 +82,7 @@ func (t *Imports) Add(owner uint64, e Export, f *os.File) error {
 	case err != nil:
 		return fmt.Errorf("%w: segment %016x of owner %d: %w", ErrBadExport, e.Segment, owner, err)
 	}
+	t.dev.opens.Add(1)
 	t.segments[key] = s
 	t.counts[owner]++
 	return nil

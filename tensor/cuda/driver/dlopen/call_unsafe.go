@@ -1,6 +1,7 @@
 package dlopen
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -10,14 +11,21 @@ import (
 
 // library holds the addresses of the functions of one loaded library.
 type library struct {
-	fn [symbolCount]uintptr
+	fn    [symbolCount]uintptr
+	calls atomic.Uint64 // see driver.Counted
 }
+
+// Calls implements driver.Counted.
+func (l *library) Calls() uint64 { return l.calls.Load() }
 
 // call calls f and returns its result as an *driver.Error, or nil. An argument that is a
 // Go pointer must be converted to uintptr in the argument list itself.
 //
 //go:uintptrescapes
 func (l *library) call(f symbol, args ...uintptr) error {
+	if f != ctxSetCurrent && f != ctxGetCurrent {
+		l.calls.Add(1)
+	}
 	r, _, _ := purego.SyscallN(l.fn[f], args...)
 	if r := driver.Result(int32(r)); r != driver.Success {
 		return &driver.Error{Call: symbols[f], Result: r}
