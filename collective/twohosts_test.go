@@ -118,16 +118,25 @@ func (r *hostRank) line(t *testing.T) string {
 	return ""
 }
 
-// hostRanks starts four processes, two on each host, by the variables of a launcher.
-func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
+// end waits for the end of the process.
+func (r *hostRank) end() {
+	_ = r.in.Close()
+	for range r.lines {
+	}
+	_ = r.cmd.Wait()
+}
+
+// hostRanks starts four processes, two on each host, by the variables of a launcher and
+// one more.
+func hostRanks(t *testing.T, hosts [2]*nettest.Host, port int, variable string) (ranks []*hostRank) {
 	t.Helper()
 	for i := range 4 {
 		r := &hostRank{cmd: hosts[i/2].Command(t.Context(), os.Args[0], "-test.run=^$"), lines: make(chan string, 16)}
 		// The network is this test's alone, so every port is free; a folder in /dev/shm
 		// is not the other host's too.
-		r.cmd.Env = append(os.Environ(), hostVariable+"=1", "XDG_RUNTIME_DIR=/dev/shm", "RINGSIDE_SECRET=the secret of a test",
+		r.cmd.Env = append(os.Environ(), variable, "XDG_RUNTIME_DIR=/dev/shm", "RINGSIDE_SECRET=the secret of a test",
 			fmt.Sprint("RANK=", i), "WORLD_SIZE=4", fmt.Sprint("LOCAL_RANK=", i%2), "LOCAL_WORLD_SIZE=2",
-			"MASTER_ADDR="+hosts[0].Addr, "MASTER_PORT=29500")
+			"MASTER_ADDR="+hosts[0].Addr, fmt.Sprint("MASTER_PORT=", port))
 		r.cmd.Stderr = &r.stderr
 		out, err := r.cmd.StdoutPipe()
 		if err != nil {
@@ -145,12 +154,7 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
 				r.lines <- sc.Text()
 			}
 		}()
-		t.Cleanup(func() {
-			_ = r.in.Close()
-			for range r.lines {
-			}
-			_ = r.cmd.Wait()
-		})
+		t.Cleanup(r.end)
 		ranks = append(ranks, r)
 	}
 	return ranks
@@ -161,7 +165,7 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
 // more over the wire than they must, and survive the death of one.
 func TestTwoHosts(t *testing.T) {
 	hosts := nettest.ForTest(t)
-	ranks := hostRanks(t, hosts)
+	ranks := hostRanks(t, hosts, 29500, hostVariable+"=1")
 	for i, r := range ranks {
 		if s := r.line(t); s != fmt.Sprint("on ", [][]int{{0, 1}, {2, 3}}) {
 			t.Errorf("rank %d: %q", i, s)

@@ -1,6 +1,7 @@
 // Package nettest plays several hosts on one machine, for tests of what crosses between
 // them: network namespaces, each with mounts, a /dev/shm and a host name of its own,
-// joined by virtual Ethernet.
+// joined by virtual Ethernet (Pair) or by a process that damages packets (Meddled). A
+// Forwarder damages single connections, and needs no privileges.
 package nettest
 
 import (
@@ -41,6 +42,22 @@ const Link = "wire0"
 // own. The caller closes both. Errors: ErrNotAllowed; otherwise a program (unshare,
 // nsenter, mount, ip) is missing or failed.
 func Pair(ctx context.Context) (hosts [2]*Host, err error) {
+	return pair(ctx, func() ([]ipCommand, error) {
+		// Both ends are made where they belong: the link is never among this machine's
+		// own.
+		return []ipCommand{{hosts[0], fmt.Sprintf("link add %s type veth peer name %s netns %d", Link, Link, hosts[1].pid)}}, nil
+	}, &hosts)
+}
+
+// ipCommand is a command of the program ip, on a host.
+type ipCommand struct {
+	host *Host
+	args string
+}
+
+// pair makes two hosts, whose devices for the link join makes or returns the commands
+// for.
+func pair(ctx context.Context, join func() ([]ipCommand, error), hosts *[2]*Host) (_ [2]*Host, err error) {
 	defer func() {
 		if err != nil {
 			for _, h := range hosts {
@@ -51,30 +68,29 @@ func Pair(ctx context.Context) (hosts [2]*Host, err error) {
 		}
 	}()
 	if !allowed() {
-		return hosts, ErrNotAllowed
+		return *hosts, ErrNotAllowed
 	}
 	for i := range hosts {
 		if hosts[i], err = start(ctx, i); err != nil {
-			return hosts, err
+			return *hosts, err
 		}
 	}
-	// Both ends are made where they belong: the link is never among this machine's own.
-	steps := []struct {
-		host *Host
-		args string
-	}{
-		{hosts[0], fmt.Sprintf("link add %s type veth peer name %s netns %d", Link, Link, hosts[1].pid)},
-		{hosts[0], fmt.Sprintf("addr add %s/24 dev %s", hosts[0].Addr, Link)},
-		{hosts[1], fmt.Sprintf("addr add %s/24 dev %s", hosts[1].Addr, Link)},
-		{hosts[0], "link set " + Link + " up"},
-		{hosts[1], "link set " + Link + " up"},
+	commands, err := join()
+	if err != nil {
+		return *hosts, err
 	}
-	for _, s := range steps {
-		if out, err := s.host.Command(ctx, "ip", strings.Fields(s.args)...).CombinedOutput(); err != nil {
-			return hosts, fmt.Errorf("nettest: ip %s: %w: %s", s.args, err, out)
+	for _, h := range hosts {
+		commands = append(commands, ipCommand{h, fmt.Sprintf("addr add %s/24 dev %s", h.Addr, Link)})
+	}
+	for _, h := range hosts {
+		commands = append(commands, ipCommand{h, "link set " + Link + " up"})
+	}
+	for _, c := range commands {
+		if out, err := c.host.Command(ctx, "ip", strings.Fields(c.args)...).CombinedOutput(); err != nil {
+			return *hosts, fmt.Errorf("nettest: ip %s: %w: %s", c.args, err, out)
 		}
 	}
-	return hosts, nil
+	return *hosts, nil
 }
 
 func start(ctx context.Context, i int) (*Host, error) {
@@ -170,6 +186,12 @@ func (h *Host) Close() {
 func ForTest(t testing.TB) [2]*Host {
 	t.Helper()
 	hosts, err := Pair(t.Context())
+	forTest(t, hosts, err)
+	return hosts
+}
+
+func forTest(t testing.TB, hosts [2]*Host, err error) {
+	t.Helper()
 	if errors.Is(err, ErrNotAllowed) {
 		t.Skipf("two hosts can't be played here: %v", err)
 	}
@@ -181,5 +203,4 @@ func ForTest(t testing.TB) [2]*Host {
 			h.Close()
 		}
 	})
-	return hosts
 }

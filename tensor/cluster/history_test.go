@@ -43,6 +43,8 @@ const (
 	// historyPause is how many operations there are between two disturbances, at most.
 	historyPause = 200
 
+	anyPort = "127.0.0.1:0"
+
 	torn = -1 // a value whose elements differ: no program writes it
 )
 
@@ -73,12 +75,12 @@ func TestHistories(t *testing.T) {
 
 // childLinked is a dispatcher of this host and of others. It writes the address for
 // others to a file.
-func childLinked(ctx context.Context, args []string) error { // ADDR FILE
+func childLinked(ctx context.Context, args []string) error { // ADDR FILE HOST:PORT
 	d, err := dispatcher.New(&dispatcher.Options{Secret: []byte(farSecret)})
 	if err != nil {
 		return err
 	}
-	far, err := tcp.New().Listen("127.0.0.1:0", d.ListenOptions())
+	far, err := tcp.New().Listen(args[2], d.ListenOptions())
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func runHistory(t *testing.T, seed uint64, ops int) {
 		h.running.Wait()
 	}()
 	h.left.Store(int64(ops))
-	h.employ("dispatcher", "linked", h.addr, h.far)
+	h.employ("dispatcher", "linked", h.addr, h.far, anyPort)
 	for i := range historyWorkers {
 		h.employ("worker", "worker", "--connect", h.addr, "--name", fmt.Sprint("w", i), "")
 	}

@@ -57,10 +57,14 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"sharer":     childSharer,
 	"endless":    childEndless,
 	"linked":     childLinked,
+	"trainer":    childTrainer,
 }
 
 func child(ctx context.Context, name string, args []string) error {
 	run := children[name]
+	if name == "watched" {
+		run = childWatched // it looks into children itself
+	}
 	if run == nil {
 		return fmt.Errorf("no child %q", name)
 	}
@@ -174,6 +178,12 @@ func run(t testing.TB, name string, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{childArg(), name}, args...)...)
 	cmd.Stderr = os.Stderr
+	return begin(t, cmd)
+}
+
+// begin starts a process.
+func begin(t testing.TB, cmd *exec.Cmd) *process {
+	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
