@@ -32,7 +32,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -143,6 +143,9 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 
 histories: ## HISTORIES (20) histories of 5,000 operations amid deaths and cut links, each checked for what sessions saw
 	@set -o pipefail; $(GO) test ./tensor/cluster -run '^TestHistories$$' -count 1 -v -timeout 4h -args -history.seeds $(HISTORIES) -history.ops 5000 | grep -v '^ *--- PASS\|^=== '
+
+breaker: ## attackers beside an honest client: rounds, wrong results, and its longest stall beside the bound
+	@set -o pipefail; $(GO) test ./tensor/cluster/breaker -count 1 -v -timeout 1h | grep -E 'honest rounds|clients|free after|FAIL|^ok'
 
 meddled: ## 1,000 collectives and 200 training steps between two hosts, as root, with a process in the link that flips, drops, repeats, delays and cuts
 	$(GO) test ./collective -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.calls 1000

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -278,6 +279,51 @@ func TestStrangersOfOneHost(t *testing.T) {
 	if _, err := newGreeter(peer, o.Secret).dial(helloOf(nil)); err != nil {
 		t.Errorf("a peer that came before the strangers of another host: %v", err)
 	}
+}
+
+// TestReturningStrangers has more connections of one host than are greeted at a time,
+// each of which comes back at once when it is ended. None of them is ended before it had
+// its time, so peers of that host get in.
+func TestReturningStrangers(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
+	var returning sync.WaitGroup
+	stop := make(chan struct{})
+	for range maxHandshakes + 200 {
+		returning.Go(func() {
+			for {
+				began := time.Now()
+				c, err := net.Dial("tcp", l.Addr())
+				if err != nil {
+					return // the listener is closed
+				}
+				end := context.AfterFunc(ctx, func() { c.Close() })
+				_, _ = c.Read(make([]byte, 1))
+				c.Close()
+				end()
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if lived := time.Since(began); lived < leastGreeting {
+					t.Errorf("a stranger was ended after %v, expected at least %v", lived, leastGreeting)
+					return
+				}
+			}
+		})
+	}
+	for full := false; !full; {
+		l.mu.Lock()
+		full = len(l.unproved) == maxHandshakes
+		l.mu.Unlock()
+	}
+	for range 3 {
+		l.works(t, ctx)
+	}
+	close(stop)
+	l.Close() // this ends all of them
+	returning.Wait()
 }
 
 // TestStrangersOfManyHosts checks that 1,200 silent connections, each of another host,

@@ -23,6 +23,15 @@ const (
 	// out, and those of one host end no handshake of another.
 	maxHandshakes = 512
 
+	// leastGreeting is how long a stranger has, however many come: more than a peer
+	// needs that knows the secret. Meanwhile further ones wait in the kernel's queue.
+	// Without it those of one host that come back at once would end each other's
+	// handshakes and those of peers of that host.
+	leastGreeting = time.Second / 4
+
+	// roomEvery is how often accept looks for a handshake that has ended by itself.
+	roomEvery = 10 * time.Millisecond
+
 	// refusedTimeout and refusedBytes bound what is still read from a peer that was
 	// refused.
 	refusedTimeout = time.Second / 2
@@ -41,9 +50,15 @@ type listener struct {
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{} // handshakes under way
-	unproved []*net.TCPConn            // of these, without a proof yet, oldest first
+	unproved []stranger                // of these, without a proof yet, oldest first
 	expected map[token]chan<- greeted  // bulk sockets that are to come, each once
 	closed   bool
+}
+
+// stranger is a connection whose peer has not proved the secret.
+type stranger struct {
+	*net.TCPConn
+	since time.Time
 }
 
 // Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is
@@ -128,6 +143,9 @@ func (l *listener) accept() {
 			<-time.After(time.Second / 10)
 			continue
 		}
+		for !l.makeRoom() {
+			<-time.After(roomEvery)
+		}
 		if !l.register(c) {
 			c.Close()
 			return
@@ -190,6 +208,24 @@ func hangUp(c *net.TCPConn) {
 	c.Close()
 }
 
+// makeRoom ends the handshake of a stranger if there are as many as may be. It returns
+// false while that one has not had its time. Only accept adds strangers, so there is room
+// afterwards.
+func (l *listener) makeRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.unproved) < maxHandshakes {
+		return true
+	}
+	i := oldestOfMost(l.unproved)
+	if time.Since(l.unproved[i].since) < leastGreeting {
+		return false
+	}
+	_ = l.unproved[i].SetDeadline(time.Unix(1, 0)) // its handshake ends
+	l.unproved = slices.Delete(l.unproved, i, i+1)
+	return true
+}
+
 // register notes a connection whose handshake begins. It returns false once the listener
 // is closed.
 func (l *listener) register(c *net.TCPConn) bool {
@@ -198,26 +234,21 @@ func (l *listener) register(c *net.TCPConn) bool {
 	if l.closed {
 		return false
 	}
-	if len(l.unproved) >= maxHandshakes {
-		i := oldestOfMost(l.unproved)
-		_ = l.unproved[i].SetDeadline(time.Unix(1, 0)) // its handshake ends
-		l.unproved = slices.Delete(l.unproved, i, i+1)
-	}
 	l.dialing[c] = struct{}{}
-	l.unproved = append(l.unproved, c)
+	l.unproved = append(l.unproved, stranger{c, time.Now()})
 	_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
 	return true
 }
 
 // oldestOfMost returns the index of the oldest connection of the host that has the most.
-func oldestOfMost(all []*net.TCPConn) int {
+func oldestOfMost(all []stranger) int {
 	count, most := map[netip.Addr]int{}, 0
 	for _, c := range all {
-		host := hostOf(c)
+		host := hostOf(c.TCPConn)
 		count[host]++
 		most = max(most, count[host])
 	}
-	return slices.IndexFunc(all, func(c *net.TCPConn) bool { return count[hostOf(c)] == most })
+	return slices.IndexFunc(all, func(c stranger) bool { return count[hostOf(c.TCPConn)] == most })
 }
 
 // hostOf returns the address of the peer's host. Of IPv6 that is the network: a host
@@ -235,7 +266,7 @@ func hostOf(c *net.TCPConn) netip.Addr {
 func (l *listener) proved(c *net.TCPConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.unproved, c); i >= 0 {
+	if i := slices.IndexFunc(l.unproved, func(s stranger) bool { return s.TCPConn == c }); i >= 0 {
 		l.unproved = slices.Delete(l.unproved, i, i+1)
 	}
 }

@@ -45,5 +45,5 @@ func TestCrowd(t *testing.T) {
 	}
 	t.Logf("%d of %d clients failed, the last was done after %v", failed, clients, time.Since(began))
 	h.round()
-	h.report("a crowd")
+	h.report("a crowd", maxStallFull)
 }

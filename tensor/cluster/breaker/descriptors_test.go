@@ -142,8 +142,8 @@ func TestDescriptors(t *testing.T) {
 				}
 				fresh.Close()
 			}
-			one.report("descriptors without messages")
-			two.report("descriptors without messages, two workers")
+			one.report("descriptors without messages", maxStallFull)
+			two.report("descriptors without messages, two workers", maxStallFull)
 		})
 	}
 }
@@ -186,5 +186,5 @@ func TestTooManyClients(t *testing.T) {
 		t.Fatalf("control: %v", err)
 	}
 	m.Close()
-	h.report("too many clients")
+	h.report("too many clients", maxStall)
 }

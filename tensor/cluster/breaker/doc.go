@@ -9,4 +9,5 @@
 //	stop_test.go         programs that would run for hours
 //	descriptors_test.go  more descriptors and clients than a process may have
 //	crowd_test.go        very many clients at once
+//	strangers_test.go    very many strangers on TCP; descriptors whose close waits
 package breaker

@@ -89,8 +89,21 @@ func (h *honest) round() {
 	h.stall = max(h.stall, got.stall)
 }
 
-// report says how the honest client fared.
-func (h *honest) report(attack string) {
+// maxStall and maxStallFull are what the longest step of an honest client should take at
+// most, where the attack leaves processors to others and where it does not. The tests
+// print them beside what they measured: make breaker.
+const (
+	maxStall     = 100 * time.Millisecond
+	maxStallFull = 300 * time.Millisecond
+)
+
+// report says how the honest client fared, and how long its steps should take at most.
+func (h *honest) report(attack string, most time.Duration) {
 	h.Helper()
-	h.Logf("%s: %d honest rounds of %d steps, the longest step took %v", attack, h.rounds, steps, h.stall)
+	wrong := "0 wrong"
+	if h.Failed() {
+		wrong = "some wrong"
+	}
+	h.Logf("%s: %d honest rounds of %d steps, %s; the longest stall was %v, the bound is %v: %.2f of it",
+		attack, h.rounds, steps, wrong, h.stall.Round(time.Millisecond/10), most, h.stall.Seconds()/most.Seconds())
 }

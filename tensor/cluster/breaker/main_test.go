@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
@@ -45,19 +47,33 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"worker":     childWorker,
 	"endless":    childEndless,
 	"flood":      childFlood,
+	"slow":       childSlow,
+	"linger":     childLinger,
 }
 
-func childDispatcher(ctx context.Context, args []string) error { // --listen ADDR
+// --listen ADDR, and --listen-tcp HOST:PORT --secret-file FILE
+func childDispatcher(ctx context.Context, args []string) error {
 	// fewer than come at once in TestCrowd
-	d, err := dispatcher.New(&dispatcher.Options{MaxIdle: 64})
+	d, err := dispatcher.New(&dispatcher.Options{MaxIdle: 64, Secret: []byte(secret)})
 	if err != nil {
 		return err
+	}
+	var listeners []ipc.Listener
+	if len(args) == 6 {
+		far, err := tcp.New().Listen(args[3], d.ListenOptions())
+		if err == nil {
+			err = os.WriteFile(args[5]+farSuffix, []byte(far.Addr()), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, far)
 	}
 	l, err := local.New().Listen(args[1], d.ListenOptions())
 	if err != nil {
 		return err
 	}
-	return d.Serve(ctx, l)
+	return d.Serve(ctx, append(listeners, l)...)
 }
 
 func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME

@@ -180,6 +180,6 @@ func TestStops(t *testing.T) {
 				}
 			})
 		}
-		h.report(fmt.Sprintf("endless programs, sessions of %d", workers))
+		h.report(fmt.Sprintf("endless programs, sessions of %d", workers), maxStall)
 	}
 }

@@ -1,0 +1,209 @@
+package breaker_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+)
+
+const (
+	secret = "the secret of a test"
+
+	// farSuffix is what the dispatcher adds to the path of the secret, for the file that
+	// has its TCP address.
+	farSuffix = ".far"
+)
+
+// childSlow keeps connections to an address that say nothing or a byte at a time, and
+// opens another for each that ends.
+func childSlow(ctx context.Context, args []string) error { // HOST:PORT CONNECTIONS
+	var n int
+	if _, err := fmt.Sscan(args[1], &n); err != nil {
+		return err
+	}
+	open := make(chan struct{}, n)
+	for i := range n {
+		go func() {
+			for {
+				c, err := net.Dial("tcp", args[0])
+				if err != nil {
+					<-time.After(time.Millisecond)
+					continue
+				}
+				select {
+				case open <- struct{}{}:
+				default:
+				}
+				if i%2 == 0 { // a proper greeting's first byte
+					_, _ = c.Write([]byte("r"))
+				}
+				_, _ = c.Read(make([]byte, 1)) // until the dispatcher ends it
+				c.Close()
+			}
+		}()
+	}
+	for range n {
+		<-open
+	}
+	fmt.Println("they are connected")
+	<-ctx.Done()
+	return nil
+}
+
+// TestStrangers has hundreds of slow connections at the dispatcher's TCP address, none of
+// which knows the secret. Clients that do are let in, and sessions go on.
+func TestStrangers(t *testing.T) {
+	strangers, rounds := 1200, 8
+	if testing.Short() {
+		strangers, rounds = 600, 2
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "secret")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, cluster.Options{Workers: 1, ListenTCP: "127.0.0.1:0", SecretFile: file})
+	addr, err := os.ReadFile(file + farSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := func() *client.Engine {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		e, err := client.Dial(ctx, string(addr), &client.Options{Secret: []byte(secret)})
+		if err != nil {
+			t.Fatalf("a client with the secret: %v", err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	near, other := newHonest(t, dial(t, c, 1)), newHonest(t, far())
+	attack(t, "slow", string(addr), fmt.Sprint(strangers))
+	var longest time.Duration
+	for range rounds {
+		near.round()
+		other.round()
+		began := time.Now()
+		e := far()
+		longest = max(longest, time.Since(began))
+		if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
+			t.Fatalf("a new client got %v, %v; expected 100", x, err)
+		}
+		e.Close()
+	}
+	t.Logf("%d new clients with the secret were let in, the last after %v", rounds, longest)
+	near.report(fmt.Sprint(strangers, " strangers"), maxStallFull)
+	other.report(fmt.Sprint(strangers, " strangers, by TCP"), maxStallFull)
+}
+
+// childLinger sends descriptors whose close waits for an hour: TCP sockets that linger
+// over bytes that nobody reads. Each comes without a message, and its connection ends.
+func childLinger(ctx context.Context, args []string) error { // ADDR
+	page, err := shm.Create(4096, &shm.Options{Backing: shm.Memfd})
+	if err == nil {
+		err = ring.InitBell(page.Bytes()[:ring.BellSize])
+	}
+	if err == nil {
+		err = ring.InitBell(page.Bytes()[ring.BellSize:][:ring.BellSize])
+	}
+	if err != nil {
+		return err
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		sock, err := bare(args[0], page.File())
+		if err != nil {
+			continue
+		}
+		f, err := lingering(ctx)
+		if err != nil {
+			return err
+		}
+		_, _, err = sock.WriteMsgUnix([]byte("x"), unix.UnixRights(int(f.Fd())), nil)
+		go f.Close() // it waits itself if it is the last to close
+		sock.Close()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			fmt.Println("the first is sent")
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// lingering returns a TCP socket with more bytes than its peer takes. The peer reads none
+// until ctx is done.
+func lingering(ctx context.Context) (*os.File, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close() // the caller's is another descriptor
+	b, err := l.Accept()
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { b.Close() })
+	f, err := a.(*net.TCPConn).File()
+	if err != nil {
+		return nil, err
+	}
+	fd := int(f.Fd())
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	for block := make([]byte, 64<<10); ; {
+		if _, err := unix.Write(fd, block); err == unix.EAGAIN {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	// A socket that does not block does not linger.
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return nil, err
+	}
+	return f, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
+}
+
+// TestLingering has a client send descriptors whose close waits. Sessions go on, and new
+// ones open.
+func TestLingering(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 3
+	}
+	c := start(t, cluster.Options{Workers: 1})
+	h := newHonest(t, dial(t, c, 1))
+	attack(t, "linger", c.Addr())
+	for range rounds {
+		h.round()
+		e := dial(t, c, 1)
+		if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
+			t.Fatalf("a new client got %v, %v; expected 100", x, err)
+		}
+		e.Close()
+	}
+	h.report("descriptors whose close waits", maxStall)
+}
