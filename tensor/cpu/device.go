@@ -99,7 +99,7 @@ func New(o *Options) (*Device, error) {
 		}
 		d.lower.table = t
 	}
-	d.lower.table64 = kernel.Portable[float64]()
+	d.lower.table64 = kernel.Doubles(d.lower.table.Level)
 	d.lower.loops = newLoops(d.lower.table, d.lower.table64)
 	if opt.MaxBytes > 0 {
 		opt.Arena.MaxBytes = opt.MaxBytes
@@ -113,7 +113,7 @@ func New(o *Options) (*Device, error) {
 	}
 	d.arena = a
 	for i := range d.lower.threads {
-		d.lanes = append(d.lanes, &run{table: d.lower.table, part: i, parts: d.lower.threads})
+		d.lanes = append(d.lanes, &run{table: d.lower.table, table64: d.lower.table64, part: i, parts: d.lower.threads})
 	}
 	d.lanes[0].parts = 1 // but in a shared step
 	if len(d.lanes) > 1 {

@@ -29,7 +29,7 @@ func NewProduct(m, n, k int, aTransposed, bTransposed bool, parts int) *Product 
 	p := &Product{table: kernel.Best(), m: m, n: n, k: k, c: make([]float32, m*n),
 		a: operand(m, k, aTransposed), b: operand(k, n, bTransposed)}
 	for range parts {
-		p.scratch = append(p.scratch, make([]float32, kernel.GemmScratch(m, n, k)/4))
+		p.scratch = append(p.scratch, make([]float32, kernel.GemmScratch(m, n, k)))
 	}
 	return p
 }

@@ -277,7 +277,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		return lw.elementwise(s)
 	}
 	if s.Out.DType == tensor.F64 {
-		return rowwise(s, lw.table64, gemm[float64])
+		return rowwise(s, lw.table64, gemm64)
 	}
 	return rowwise(s, lw.table, gemm32)
 }

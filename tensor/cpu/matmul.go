@@ -12,8 +12,13 @@ import (
 type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int)
 
 func gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
-	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k)/4)
+	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k))
 	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack, r.stop)
+}
+
+func gemm64(r *run, m, n, k int, a, b kernel.Matrix[float64], add bool, c []float64, ldc int) {
+	r.pack64 = grow(r.pack64, kernel.GemmScratch(m, n, k))
+	r.table64.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack64, r.stop)
 }
 
 func gemm[T kernel.Number](r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
@@ -29,7 +34,7 @@ func (lw *lowerer) matmul(s *compile.Step) func(r *run) error {
 		}
 		return matmulOf(s, lw.threads, gemm32)
 	case tensor.F64:
-		return matmulOf(s, lw.threads, gemm[float64])
+		return matmulOf(s, lw.threads, gemm64)
 	case tensor.I32:
 		return matmulOf(s, lw.threads, gemm[int32])
 	case tensor.I64:

@@ -43,6 +43,7 @@ type lowered struct {
 // its results.
 type run struct {
 	table       *kernel.Table[float32]
+	table64     *kernel.Table[float64]
 	part, parts int
 	stop        *atomic.Bool // the program is to end
 	bufs        [][]byte     // of each of the plan's buffers
@@ -61,13 +62,14 @@ type run struct {
 
 // working is memory that holds nothing from one step to the next.
 type working struct {
-	pack  []float32    // for the matrix product
-	wide  [2][]float32 // its operands of 16 bits, widened
-	grad  []float32    // rows of a gradient
-	rows  [3][]uint64  // rows of softmax and the like along an inner dim
-	cols  []uint64     // convolution windows
-	words []uint64     // of tile programs
-	ptrs  []pointer    // operands of tile programs
+	pack   []float32    // for the matrix product
+	pack64 []float64    // for that of float64
+	wide   [2][]float32 // its operands of 16 bits, widened
+	grad   []float32    // rows of a gradient
+	rows   [3][]uint64  // rows of softmax and the like along an inner dim
+	cols   []uint64     // convolution windows
+	words  []uint64     // of tile programs
+	ptrs   []pointer    // operands of tile programs
 
 	chain        []kernel.ChainOp
 	chainScalars []float32

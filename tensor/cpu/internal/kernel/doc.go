@@ -2,9 +2,9 @@
 // vectors, reductions and fused rows, all on slices of the caller.
 //
 // A [Table] is one set of them for one instruction set: AVX-512, AVX2 or portable Go.
-// [Best] picks the highest that the machine runs, [Select] a named one, and [Portable] is
-// also for float64. All build the table, so call them once and keep it. There is no other
-// state: nothing is read from the environment and nothing is detected twice.
+// [Best] picks the highest that the machine runs, [Select] a named one, [Doubles] one for
+// float64. All build the table, so call them once and keep it. There is no other state:
+// nothing is read from the environment and nothing is detected twice.
 //
 // Rules that every function of a table keeps:
 //

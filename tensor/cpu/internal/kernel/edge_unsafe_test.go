@@ -38,6 +38,11 @@ func (e edge) last(x []float32) []float32 {
 	return y
 }
 
+// doubles returns the edge as float64.
+func (e edge) doubles() []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(&e[0])), len(e)/2)
+}
+
 // faultless reports a fault in f as a test failure.
 func faultless(t *testing.T, what string, f func()) {
 	t.Helper()

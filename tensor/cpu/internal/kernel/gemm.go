@@ -26,7 +26,7 @@ func depth(k int) int {
 	return ceil(ceil(k, blocks), 16) * 16
 }
 
-// GemmScratch returns the most bytes of scratch that an m×k by k×n product needs, on any
+// GemmScratch returns the most numbers of scratch that an m×k by k×n product needs, on any
 // level and for any strides. It never decreases when a size grows, up to the next block
 // depth.
 func GemmScratch(m, n, k int) int {
@@ -34,5 +34,5 @@ func GemmScratch(m, n, k int) int {
 	packB := min(ceil(n, lanesMax)*lanesMax, colsMax) * d
 	packA := (min(m, rowsMax) + unitMax) * (d + 16)
 	rest := lanesMax * d // columns of b fewer than a vector, before they are transposed
-	return 4 * (packA + rest + packB)
+	return packA + rest + packB
 }

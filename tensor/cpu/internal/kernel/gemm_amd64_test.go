@@ -11,7 +11,7 @@ import (
 // first-level cache of few ways and once for one of many. The first copies rows of a, the
 // second reads them in place; the bits are the same.
 func TestGemmWays(t *testing.T) {
-	units := []*gemmUnit{}
+	units := []*gemmUnit[float32]{}
 	for _, l := range Levels() {
 		switch l {
 		case isa.AVX2:

@@ -60,7 +60,7 @@ func newProblem(r *rand.Rand, m, n, k, layoutA, layoutB int) *problem {
 			p.c.v[i] = float32(math.NaN())
 		}
 	}
-	p.scratch = newFenced(GemmScratch(m, n, k)/4, r.IntN(16), func() float32 { return float32(math.NaN()) })
+	p.scratch = newFenced(GemmScratch(m, n, k), r.IntN(16), func() float32 { return float32(math.NaN()) })
 	return p
 }
 
@@ -286,7 +286,7 @@ func TestGemmInf(t *testing.T) {
 		inf := float32(math.Inf(1))
 		for _, c := range []struct{ a, b, want float32 }{{inf, 1, inf}, {inf, 0, float32(math.NaN())}, {0, inf, float32(math.NaN())}} {
 			got := []float32{5}
-			k.Gemm(1, 1, 1, 1, Matrix[float32]{[]float32{c.a}, 1, 1}, Matrix[float32]{[]float32{c.b}, 1, 1}, false, got, 1, make([]float32, GemmScratch(1, 1, 1)/4), nil)
+			k.Gemm(1, 1, 1, 1, Matrix[float32]{[]float32{c.a}, 1, 1}, Matrix[float32]{[]float32{c.b}, 1, 1}, false, got, 1, make([]float32, GemmScratch(1, 1, 1)), nil)
 			if !identical(got[0], c.want) {
 				t.Errorf("%v*%v = %v", c.a, c.b, got[0])
 			}
@@ -326,7 +326,7 @@ func BenchmarkGemm(b *testing.B) {
 				for i := range y.Data {
 					y.Data[i] = float32(i%5) - 2
 				}
-				c, scratch := make([]float32, s.m*s.n), make([]float32, GemmScratch(s.m, s.n, s.k)/4)
+				c, scratch := make([]float32, s.m*s.n), make([]float32, GemmScratch(s.m, s.n, s.k))
 				b.ReportAllocs()
 				for b.Loop() {
 					k.Gemm(s.m, s.n, s.k, 1, x, y, false, c, s.n, scratch, nil)

@@ -23,6 +23,17 @@ func Levels() []Level { return isa.Levels() }
 // Best returns a new table of the highest level that this machine can run.
 func Best() *Table[float32] { return newTable(isa.Best()) }
 
+// Doubles returns a new table of float64 for a level that this machine can run. Its
+// products have assembly; all else is portable Go.
+func Doubles(l Level) *Table[float64] {
+	t := Portable[float64]()
+	if l != Go {
+		t.Level = l
+		accelerateDoubles(t, l)
+	}
+	return t
+}
+
 // Select returns a new table of the given level, or an error that wraps [ErrUnsupported].
 func Select(l Level) (*Table[float32], error) {
 	if l > isa.Best() {

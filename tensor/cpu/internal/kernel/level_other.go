@@ -2,5 +2,7 @@
 
 package kernel
 
-// accelerate is never called here: no level but Go is supported.
+// accelerate and accelerateDoubles are never called here: no level but Go is supported.
 func accelerate(*Table[float32], Level) {}
+
+func accelerateDoubles(*Table[float64], Level) {}

@@ -96,7 +96,7 @@ type Products[T Float] struct {
 	//	c[i*ldc+j] = c[i*ldc+j] + alpha * Σₖ a(i,k)*b(k,j) // accumulate true
 	//
 	// for a of m×k and b of k×n. c is only read to accumulate, and must overlap neither a
-	// nor b. scratch holds at least [GemmScratch](m, n, k) bytes; its contents are
+	// nor b. scratch holds at least [GemmScratch](m, n, k) numbers; its contents are
 	// undefined before and after. An element of c gets the same bits in whatever
 	// rectangle it is computed, so a product may be split among threads by rows and
 	// columns ([Split]), each with its own scratch, without changing the result. When

@@ -5,8 +5,8 @@ package kernel
 import "math"
 
 // gemmAVX512 returns the unit that computes products out of tiles.
-func gemmAVX512() *gemmUnit {
-	return newGemm(16, [][]tileFunc{
+func gemmAVX512() *gemmUnit[float32] {
+	return newGemm(4, 16, [][]tileFunc[float32]{
 		{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512,
 			tile5x16AVX512, tile6x16AVX512, tile7x16AVX512, tile8x16AVX512, tile9x16AVX512,
 			tile10x16AVX512, tile11x16AVX512, tile12x16AVX512, tile13x16AVX512, tile14x16AVX512},
@@ -15,7 +15,21 @@ func gemmAVX512() *gemmUnit {
 			tile10x32AVX512, tile11x32AVX512, tile12x32AVX512, tile13x32AVX512, tile14x32AVX512},
 		{nil, tile1x48AVX512, tile2x48AVX512, tile3x48AVX512, tile4x48AVX512,
 			tile5x48AVX512, tile6x48AVX512, tile7x48AVX512, tile8x48AVX512, tile9x48AVX512},
-	}, []packFunc{pack16AVX512, pack32AVX512, pack48AVX512}, transpose16AVX512)
+	}, []packFunc[float32]{pack16AVX512, pack32AVX512, pack48AVX512}, transpose16AVX512)
+}
+
+// gemmF64AVX512 returns the unit that computes products out of tiles.
+func gemmF64AVX512() *gemmUnit[float64] {
+	return newGemm(8, 8, [][]tileFunc[float64]{
+		{nil, tile1x8F64AVX512, tile2x8F64AVX512, tile3x8F64AVX512, tile4x8F64AVX512,
+			tile5x8F64AVX512, tile6x8F64AVX512, tile7x8F64AVX512, tile8x8F64AVX512, tile9x8F64AVX512,
+			tile10x8F64AVX512, tile11x8F64AVX512, tile12x8F64AVX512, tile13x8F64AVX512, tile14x8F64AVX512},
+		{nil, tile1x16F64AVX512, tile2x16F64AVX512, tile3x16F64AVX512, tile4x16F64AVX512,
+			tile5x16F64AVX512, tile6x16F64AVX512, tile7x16F64AVX512, tile8x16F64AVX512, tile9x16F64AVX512,
+			tile10x16F64AVX512, tile11x16F64AVX512, tile12x16F64AVX512, tile13x16F64AVX512, tile14x16F64AVX512},
+		{nil, tile1x24F64AVX512, tile2x24F64AVX512, tile3x24F64AVX512, tile4x24F64AVX512,
+			tile5x24F64AVX512, tile6x24F64AVX512, tile7x24F64AVX512, tile8x24F64AVX512, tile9x24F64AVX512},
+	}, []packFunc[float64]{pack8F64AVX512, pack16F64AVX512, pack24F64AVX512}, transpose8F64AVX512)
 }
 
 // tapsAVX512 returns the unit that computes products of taps.
@@ -102,13 +116,23 @@ func accelerateAVX512(t *Table[float32]) {
 }
 
 // gemmAVX2 returns the unit that computes products out of tiles.
-func gemmAVX2() *gemmUnit {
-	return newGemm(8, [][]tileFunc{
+func gemmAVX2() *gemmUnit[float32] {
+	return newGemm(4, 8, [][]tileFunc[float32]{
 		{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2,
 			tile5x8AVX2, tile6x8AVX2},
 		{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2,
 			tile5x16AVX2, tile6x16AVX2},
-	}, []packFunc{pack8AVX2, pack16AVX2}, transpose8AVX2)
+	}, []packFunc[float32]{pack8AVX2, pack16AVX2}, transpose8AVX2)
+}
+
+// gemmF64AVX2 returns the unit that computes products out of tiles.
+func gemmF64AVX2() *gemmUnit[float64] {
+	return newGemm(8, 4, [][]tileFunc[float64]{
+		{nil, tile1x4F64AVX2, tile2x4F64AVX2, tile3x4F64AVX2, tile4x4F64AVX2,
+			tile5x4F64AVX2, tile6x4F64AVX2},
+		{nil, tile1x8F64AVX2, tile2x8F64AVX2, tile3x8F64AVX2, tile4x8F64AVX2,
+			tile5x8F64AVX2, tile6x8F64AVX2},
+	}, []packFunc[float64]{pack4F64AVX2, pack8F64AVX2}, transpose4F64AVX2)
 }
 
 // tapsAVX2 returns the unit that computes products of taps.

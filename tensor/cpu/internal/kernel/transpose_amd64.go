@@ -1,7 +1,7 @@
 package kernel
 
 // transposeBlocks returns Transpose by squares of lanes, which f transposes.
-func transposeBlocks(lanes int, f transposeFunc) func(dst []float32, ds int, src []float32, ss, rows, cols int) {
+func transposeBlocks(lanes int, f transposeFunc[float32]) func(dst []float32, ds int, src []float32, ss, rows, cols int) {
 	return func(dst []float32, ds int, src []float32, ss, rows, cols int) {
 		checkTranspose(dst, ds, src, ss, rows, cols)
 		whole, wide := rows/lanes*lanes, cols/lanes*lanes

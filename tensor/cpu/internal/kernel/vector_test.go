@@ -282,7 +282,7 @@ func TestAlignment(t *testing.T) {
 func TestAllocs(t *testing.T) {
 	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		x, y, z := make([]float32, 4096), make([]float32, 4096), make([]float32, 4096)
-		scratch := make([]float32, GemmScratch(64, 64, 64)/4)
+		scratch := make([]float32, GemmScratch(64, 64, 64))
 		step := newAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
 		for name, f := range map[string]func(){
 			"Gemm": func() {

@@ -22,8 +22,15 @@ func gemm(s isa) {
 			s.tile(mr, 3, false)
 		}
 		s.pack(3)
+	}
+	switch {
+	case s.double && s.wide:
+		transpose8Doubles(s)
+	case s.double:
+		transpose4Doubles(s)
+	case s.wide:
 		transpose16(s)
-	} else {
+	default:
 		transpose8(s)
 	}
 }
@@ -102,7 +109,7 @@ func (s isa) tile(mr, vecs int, taps bool) {
 		name, rsName, where = "taps", "at *int", ", row q of b at b[at[q]]"
 	}
 	s.text(fmt.Sprintf("%s%dx%d", name, mr, vecs*s.lanes),
-		"k int, a *float32, rsA, csA int, b *float32, "+rsName+", c *float32, ldc int, alpha float32, cols int, add int",
+		fmt.Sprintf("k int, a *%[1]s, rsA, csA int, b *%[1]s, %[2]s, c *%[1]s, ldc int, alpha %[1]s, cols int, add int", s.elem(), rsName),
 		fmt.Sprintf("is c = alpha*a*b, or c += alpha*a*b if add is not 0, for %d rows and cols ≤ %d columns%s.", mr, vecs*s.lanes, where))
 	w := &tileWriter{isa: s, mr: mr, vecs: vecs, taps: taps}
 	w.k = Load(Param("k"), GP64()).(reg.GPVirtual)
@@ -148,9 +155,9 @@ func (w *tileWriter) add(row Mem) {
 	}
 	for i := range w.acc {
 		av := w.vec()
-		VBROADCASTSS(w.rows[i], av)
+		w.broadcast(w.rows[i], av)
 		for j := range bv {
-			VFMADD231PS(av, bv[j], w.acc[i][j])
+			w.addProduct(av, bv[j], w.acc[i][j])
 		}
 	}
 	ADDQ(w.csA, w.a)
@@ -244,7 +251,7 @@ func (w *tileWriter) result() {
 				old := w.vec()
 				m := Mem{Base: p, Disp: w.bytes() * j}
 				load(j, m, old)
-				VFMADD231PS(alpha, w.acc[i][j], old)
+				w.addProduct(alpha, w.acc[i][j], old)
 				store(j, old, m)
 			}
 			if i+1 < w.mr {
@@ -255,7 +262,7 @@ func (w *tileWriter) result() {
 		Label(label)
 		for i := range w.acc {
 			for j := range w.acc[i] {
-				VMULPS(alpha, w.acc[i][j], w.acc[i][j])
+				w.scale(alpha, w.acc[i][j])
 				store(j, w.acc[i][j], Mem{Base: c, Disp: w.bytes() * j})
 			}
 			if i+1 < w.mr {
@@ -281,7 +288,7 @@ func (w *tileWriter) result() {
 
 func (s isa) pack(vecs int) {
 	width := vecs * s.lanes
-	s.text(fmt.Sprintf("pack%d", width), "dst *float32, ds int, src *float32, ss int, rows, cols int",
+	s.text(fmt.Sprintf("pack%d", width), fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, rows, cols int", s.elem()),
 		fmt.Sprintf("copies rows of cols ≤ %d numbers, filling each up to %d with zeros; rows > 0, strides in bytes.", width, width))
 	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
 	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
@@ -303,11 +310,9 @@ func (s isa) pack(vecs int) {
 	s.ret()
 }
 
-const transposeArgs = "dst *float32, ds int, src *float32, ss int, blocks int"
-
 // transposeLoop writes the loop over blocks: rows of src in, rows of dst out.
 func transposeLoop(s isa, body func(rows []reg.VecVirtual) []reg.VecVirtual) {
-	s.text(fmt.Sprintf("transpose%d", s.lanes), transposeArgs,
+	s.text(fmt.Sprintf("transpose%d", s.lanes), fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", s.elem()),
 		fmt.Sprintf("transposes blocks > 0 blocks of %d×%d numbers, side by side in src, one below the other in dst; strides in bytes.", s.lanes, s.lanes))
 	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
 	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
@@ -356,17 +361,64 @@ func transpose16(s isa) {
 		// Column 4q+j is lane q of r[j], r[4+j], r[8+j], r[12+j].
 		out := make([]reg.VecVirtual, 16)
 		for j := range 4 {
-			var even, odd [2]reg.VecVirtual
-			for h := range even {
-				even[h], odd[h] = ZMM(), ZMM()
-				VSHUFF32X4(U8(0x88), r[8*h+4+j], r[8*h+j], even[h]) // lanes 0, 2 of both
-				VSHUFF32X4(U8(0xdd), r[8*h+4+j], r[8*h+j], odd[h])  // lanes 1, 3
+			for q, v := range fourLanes(r[j], r[4+j], r[8+j], r[12+j]) {
+				out[4*q+j] = v
 			}
-			for q, half := range [][2]reg.VecVirtual{even, odd} {
-				out[4*q+j], out[4*(q+2)+j] = ZMM(), ZMM()
-				VSHUFF32X4(U8(0x88), half[1], half[0], out[4*q+j])
-				VSHUFF32X4(U8(0xdd), half[1], half[0], out[4*(q+2)+j])
+		}
+		return out
+	})
+}
+
+// fourLanes returns vectors of which q holds the 128-bit lanes q of all r.
+func fourLanes(r ...reg.VecVirtual) (out [4]reg.VecVirtual) {
+	var even, odd [2]reg.VecVirtual
+	for h := range even {
+		even[h], odd[h] = ZMM(), ZMM()
+		VSHUFF32X4(U8(0x88), r[2*h+1], r[2*h], even[h]) // lanes 0, 2 of both
+		VSHUFF32X4(U8(0xdd), r[2*h+1], r[2*h], odd[h])  // lanes 1, 3
+	}
+	for q, half := range [][2]reg.VecVirtual{even, odd} {
+		out[q], out[q+2] = ZMM(), ZMM()
+		VSHUFF32X4(U8(0x88), half[1], half[0], out[q])
+		VSHUFF32X4(U8(0xdd), half[1], half[0], out[q+2])
+	}
+	return out
+}
+
+// pairs interleaves two rows of float64 at a time: vector 2*i+j holds, in each 128-bit
+// lane, column j of the lane of rows 2i and 2i+1.
+func pairs(s isa, r []reg.VecVirtual) {
+	for i := 0; i < len(r); i += 2 {
+		lo := s.vec()
+		VUNPCKLPD(r[i+1], r[i], lo)
+		VUNPCKHPD(r[i+1], r[i], r[i+1])
+		r[i] = lo
+	}
+}
+
+func transpose8Doubles(s isa) {
+	transposeLoop(s, func(r []reg.VecVirtual) []reg.VecVirtual {
+		pairs(s, r)
+		// Column 2q+j is lane q of r[j], r[2+j], r[4+j], r[6+j].
+		out := make([]reg.VecVirtual, 8)
+		for j := range 2 {
+			for q, v := range fourLanes(r[j], r[2+j], r[4+j], r[6+j]) {
+				out[2*q+j] = v
 			}
+		}
+		return out
+	})
+}
+
+func transpose4Doubles(s isa) {
+	transposeLoop(s, func(r []reg.VecVirtual) []reg.VecVirtual {
+		pairs(s, r)
+		out := make([]reg.VecVirtual, 4)
+		for j := range 2 {
+			lo := YMM()
+			VPERM2F128(U8(0x20), r[2+j], r[j], lo)
+			VPERM2F128(U8(0x31), r[2+j], r[j], r[2+j])
+			out[j], out[2+j] = lo, r[2+j]
 		}
 		return out
 	})

@@ -15,15 +15,62 @@ import (
 // isa is one instruction set. The differences between the two are here; most instructions
 // have the same name for both widths.
 type isa struct {
-	name  string
-	lanes int // float32 in a vector
-	wide  bool
+	name   string
+	lanes  int // numbers in a vector
+	wide   bool
+	double bool // the numbers are float64; products alone know them
 }
 
 var (
-	avx512 = isa{"AVX512", 16, true}
-	avx2   = isa{"AVX2", 8, false}
+	avx512 = isa{name: "AVX512", lanes: 16, wide: true}
+	avx2   = isa{name: "AVX2", lanes: 8}
 )
+
+// doubles returns the same instruction set for products of float64.
+func (s isa) doubles() isa { return isa{"F64" + s.name, s.lanes / 2, s.wide, true} }
+
+// elem returns the type of a number.
+func (s isa) elem() string {
+	if s.double {
+		return "float64"
+	}
+	return "float32"
+}
+
+// numberBytes returns the size of a number.
+func (s isa) numberBytes() int {
+	if s.double {
+		return 8
+	}
+	return 4
+}
+
+// broadcast sets all lanes of v to the number at m.
+func (s isa) broadcast(m Mem, v reg.VecVirtual) {
+	if s.double {
+		VBROADCASTSD(m, v)
+	} else {
+		VBROADCASTSS(m, v)
+	}
+}
+
+// addProduct adds a*b to sum.
+func (s isa) addProduct(a, b, sum reg.VecVirtual) {
+	if s.double {
+		VFMADD231PD(a, b, sum)
+	} else {
+		VFMADD231PS(a, b, sum)
+	}
+}
+
+// scale multiplies v by a.
+func (s isa) scale(a, v reg.VecVirtual) {
+	if s.double {
+		VMULPD(a, v, v)
+	} else {
+		VMULPS(a, v, v)
+	}
+}
 
 func (s isa) vec() reg.VecVirtual {
 	if s.wide {
@@ -33,7 +80,7 @@ func (s isa) vec() reg.VecVirtual {
 }
 
 // bytes returns the size of a vector.
-func (s isa) bytes() int { return 4 * s.lanes }
+func (s isa) bytes() int { return s.numberBytes() * s.lanes }
 
 // zero returns a vector of zeros.
 func (s isa) zero() reg.VecVirtual {
@@ -46,14 +93,14 @@ func (s isa) zero() reg.VecVirtual {
 	return v
 }
 
-// scalar returns a vector whose lanes are all the named float32 argument.
+// scalar returns a vector whose lanes are all the named argument, a number.
 func (s isa) scalar(arg string) reg.VecVirtual {
 	a, err := Param(arg).Resolve()
 	if err != nil {
 		panic(err)
 	}
 	v := s.vec()
-	VBROADCASTSS(a.Addr, v)
+	s.broadcast(a.Addr, v)
 	return v
 }
 
@@ -65,9 +112,12 @@ type tail struct {
 }
 
 // newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are
-// three at most, or two if not wide.
+// three at most, or two if not wide. A lane of float64 is selected as two of float32.
 func (s isa) newTail(n reg.GPVirtual, count int) tail {
 	t := tail{s: s}
+	if s.double {
+		SHLQ(U8(1), n)
+	}
 	if s.wide {
 		m := GP64()
 		if count > 2 {

@@ -21,18 +21,20 @@ import (
 
 // sets are the files of assembly to write: their contents by name.
 var sets = map[string]func(){
-	"gemm_avx512":  func() { gemm(avx512) },
-	"gemm_avx2":    func() { gemm(avx2) },
-	"vec_avx512":   func() { vectors(avx512) },
-	"vec_avx2":     func() { vectors(avx2) },
-	"taps_avx512":  func() { taps(avx512) },
-	"taps_avx2":    func() { taps(avx2) },
-	"chain_avx512": func() { chain(avx512) },
-	"chain_avx2":   func() { chain(avx2) },
-	"row_avx512":   func() { rowSet(avx512) },
-	"row_avx2":     func() { rowSet(avx2) },
-	"half_avx512":  func() { halves(avx512) },
-	"half_avx2":    func() { halves(avx2) },
+	"gemm_avx512":   func() { gemm(avx512) },
+	"gemm_avx2":     func() { gemm(avx2) },
+	"gemm64_avx512": func() { gemm(avx512.doubles()) },
+	"gemm64_avx2":   func() { gemm(avx2.doubles()) },
+	"vec_avx512":    func() { vectors(avx512) },
+	"vec_avx2":      func() { vectors(avx2) },
+	"taps_avx512":   func() { taps(avx512) },
+	"taps_avx2":     func() { taps(avx2) },
+	"chain_avx512":  func() { chain(avx512) },
+	"chain_avx2":    func() { chain(avx2) },
+	"row_avx512":    func() { rowSet(avx512) },
+	"row_avx2":      func() { rowSet(avx2) },
+	"half_avx512":   func() { halves(avx512) },
+	"half_avx2":     func() { halves(avx2) },
 }
 
 // mark is the first line of every file.

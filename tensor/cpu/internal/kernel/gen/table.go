@@ -63,16 +63,8 @@ func tables() string {
 
 // accelerate writes the functions that set the fields of a Table to the kernels of s.
 func (s isa) accelerate(b *strings.Builder) {
-	fmt.Fprintf(b, "\n// gemm%s returns the unit that computes products out of tiles.\n", s.name)
-	fmt.Fprintf(b, "func gemm%s() *gemmUnit {\nreturn newGemm(%d, [][]tileFunc{", s.name, s.lanes)
-	for i, rows := range s.tallest() {
-		s.list(b, "tile", i+1, rows)
-	}
-	b.WriteString("\n}, []packFunc{")
-	for i := range s.tallest() {
-		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, s.name)
-	}
-	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, s.name)
+	s.unit(b)
+	s.doubles().unit(b)
 	fmt.Fprintf(b, "\n// taps%s returns the unit that computes products of taps.\n", s.name)
 	fmt.Fprintf(b, "func taps%s() *tapsUnit {\nreturn &tapsUnit{%d, [2][]tapsFunc{", s.name, s.lanes)
 	for vecs := 1; vecs <= 2; vecs++ {
@@ -96,6 +88,20 @@ func (s isa) accelerate(b *strings.Builder) {
 		fmt.Fprintf(b, "%s: %s%s,\n", strings.TrimSuffix(name, "Rows"), name, s.name)
 	}
 	b.WriteString("}\n}\n")
+}
+
+// unit writes the function that returns the unit of products.
+func (s isa) unit(b *strings.Builder) {
+	fmt.Fprintf(b, "\n// gemm%s returns the unit that computes products out of tiles.\n", s.name)
+	fmt.Fprintf(b, "func gemm%[1]s() *gemmUnit[%[2]s] {\nreturn newGemm(%[3]d, %[4]d, [][]tileFunc[%[2]s]{", s.name, s.elem(), s.numberBytes(), s.lanes)
+	for i, rows := range s.tallest() {
+		s.list(b, "tile", i+1, rows)
+	}
+	fmt.Fprintf(b, "\n}, []packFunc[%s]{", s.elem())
+	for i := range s.tallest() {
+		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, s.name)
+	}
+	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, s.name)
 }
 
 // list writes the tiles of vecs vectors, by rows.
