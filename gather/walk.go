@@ -13,6 +13,7 @@ import (
 // Visitors may use collectives in these; a rank that has no rows left is given tiles of
 // none.
 type Visitor interface {
+	// Begin begins the tile of n rows from row from of parameter p.
 	Begin(p, from, n int) error
 	Peers(us []int, rows []codec.Rows) error // us are places in Result.UIDs
 	End(ctx context.Context) error

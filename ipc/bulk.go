@@ -65,9 +65,11 @@ type BulkMismatchError struct {
 	Bytes, PeerBytes int64  // the totals
 }
 
+// Error returns the bytes and tags of both ends.
 func (e *BulkMismatchError) Error() string {
 	return fmt.Sprintf("%v: %s %q (pid %d) sent %d bytes with tag %#x, expected %d with tag %#x",
 		ErrBulkMismatch, e.Peer.Role, e.Peer.Name, e.Peer.PID, e.PeerBytes, e.PeerTag, e.Bytes, e.Tag)
 }
 
+// Unwrap returns ErrBulkMismatch.
 func (e *BulkMismatchError) Unwrap() error { return ErrBulkMismatch }

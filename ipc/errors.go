@@ -76,6 +76,7 @@ type PeerError struct {
 	Err  error
 }
 
+// Error names the peer and its process.
 func (e *PeerError) Error() string {
 	at := ""
 	if e.Peer.Addr != "" {
@@ -84,6 +85,7 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("%s %q (pid %d)%s: %v", e.Peer.Role, e.Peer.Name, e.Peer.PID, at, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *PeerError) Unwrap() error { return e.Err }
 
 // ContextError is the error for a ctx that is done: its cause, and for a deadline also

@@ -74,6 +74,7 @@ func Busy(before int) []byte {
 // so many peers were before this one.
 type BusyError struct{ Before int }
 
+// Error says how many greetings come before.
 func (e *BusyError) Error() string { return fmt.Sprintf("busy, %d before this one", e.Before) }
 
 // ParseBusy reads a listener's answer. It returns nil if that is not a Busy, which Dial

@@ -216,14 +216,15 @@ type Place struct {
 type Role uint8
 
 const (
-	RoleUnknown Role = iota
-	RoleClient       // has programs run
-	RoleWorker       // runs them
-	RoleControl      // asks for status, stops things
-	RoleServer       // a dispatcher
-	RoleRank         // a member of a group of ranks
+	RoleUnknown Role = iota // did not say
+	RoleClient              // has programs run
+	RoleWorker              // runs them
+	RoleControl             // asks for status, stops things
+	RoleServer              // a dispatcher
+	RoleRank                // a member of a group of ranks
 )
 
+// String returns the name, "unknown" for RoleUnknown and for roles of newer versions.
 func (r Role) String() string {
 	switch r {
 	case RoleClient:

@@ -53,6 +53,7 @@ type OpError struct {
 	Err    error
 }
 
+// Error names the operation, its inputs and the line that recorded it.
 func (e *OpError) Error() string {
 	s := e.Op
 	if e.Inputs != "" {
@@ -77,6 +78,7 @@ type RunError struct {
 	Err    error  // unwraps to one of the errors above
 }
 
+// Error names the operation, its inputs and the number of the instruction.
 func (e *RunError) Error() string {
 	return fmt.Sprintf("%s of %s (instruction %d): %v", e.Op, e.Inputs, e.Instr, e.Err)
 }

@@ -149,6 +149,7 @@ const (
 	ClassRow                          // works on whole rows: softmax, norms, losses
 )
 
+// String returns the name in lower case.
 func (c Class) String() string {
 	return [...]string{"?", "leaf", "elementwise", "reduction", "view", "movement", "contraction", "row"}[c]
 }
@@ -231,6 +232,7 @@ func (o Op) Valid() bool { return o < opLimit && opTable[o].Name != "" }
 // Info returns the operation's row of the table. The operation must be valid.
 func (o Op) Info() *OpInfo { return &opTable[o] }
 
+// String returns the name, op(N) of a number that is no operation.
 func (o Op) String() string {
 	if !o.Valid() {
 		return fmt.Sprintf("op(%d)", uint16(o))

@@ -89,6 +89,7 @@ type Program struct {
 // Hash identifies a program: the first 16 bytes of the SHA-256 of its encoding.
 type Hash [16]byte
 
+// String returns the hash in hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // HashOf returns the hash of an encoded program.
@@ -194,6 +195,8 @@ func (p *Program) String() string {
 	return b.String()
 }
 
+// String returns the name that programs print: in0 is an input, s0 a scalar, other
+// names are of instructions.
 func (r Ref) String() string {
 	if i, ok := r.External(); ok {
 		return fmt.Sprintf("in%d", i)

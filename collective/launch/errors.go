@@ -37,6 +37,7 @@ type Because struct {
 	Text string `json:"text"` // what happened to it
 }
 
+// Error says which rank failed first and how.
 func (e *RankError) Error() string {
 	s := fmt.Sprintf("%v: rank %d on %s: %s", ErrFailed, e.Rank, e.Host, e.How)
 	if e.Because != nil {
@@ -48,4 +49,5 @@ func (e *RankError) Error() string {
 	return s
 }
 
+// Unwrap returns ErrFailed.
 func (e *RankError) Unwrap() error { return ErrFailed }

@@ -55,6 +55,7 @@ type MissingError struct {
 	Why   string // more: the ranks that left, the refused callers with the reason
 }
 
+// Error names the ranks that did not come.
 func (e *MissingError) Error() string {
 	s := fmt.Sprintf("%v: ranks %v did not come", ErrMissing, e.Ranks)
 	if e.Why != "" {
@@ -63,6 +64,7 @@ func (e *MissingError) Error() string {
 	return s
 }
 
+// Unwrap returns ErrMissing.
 func (e *MissingError) Unwrap() error { return ErrMissing }
 
 // Open connects to the store; rank 0 starts it first. Others try until rank 0 answers,

@@ -6,7 +6,9 @@ import "github.com/ringside-go/ringside/gather/codec"
 // TotalK elements. i is the parameter's place in the manifest. Calls for different rows
 // may be made concurrently by different ranks.
 type Weights interface {
+	// Read copies n rows of p, parameter i, from row from on to dst.
 	Read(p *codec.Param, i, from, n int, dst []float32) error
+	// Write replaces these rows by those in src.
 	Write(p *codec.Param, i, from, n int, src []float32) error
 }
 

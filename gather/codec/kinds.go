@@ -18,7 +18,9 @@ const (
 
 var indexNames = [...]string{"pack12", "rice", "bitmap", "dense", "u16"}
 
-func (c IndexCodec) valid() bool    { return c < indexCodecs }
+func (c IndexCodec) valid() bool { return c < indexCodecs }
+
+// String returns the name.
 func (c IndexCodec) String() string { return name(indexNames[:], int(c)) }
 
 // MarshalText returns the name.
@@ -80,7 +82,9 @@ const (
 
 var valueNames = [...]string{"u8", "u4", "u2", "sign", "bf16", "f32"}
 
-func (c ValueCodec) valid() bool    { return c < valueCodecs }
+func (c ValueCodec) valid() bool { return c < valueCodecs }
+
+// String returns the name.
 func (c ValueCodec) String() string { return name(valueNames[:], int(c)) }
 
 // MarshalText returns the name.
@@ -148,7 +152,9 @@ const (
 
 var bookNames = [...]string{"uniform", "lloyd"}
 
-func (c Codebook) valid() bool    { return c < codebooks }
+func (c Codebook) valid() bool { return c < codebooks }
+
+// String returns the name.
 func (c Codebook) String() string { return name(bookNames[:], int(c)) }
 
 // MarshalText returns the name.

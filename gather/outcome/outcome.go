@@ -117,8 +117,10 @@ func Errorf(s Outcome, format string, a ...any) *Error {
 	return e
 }
 
+// Error returns the outcome and the detail.
 func (e *Error) Error() string { return e.Outcome.String() + ": " + e.Detail }
 
+// Unwrap returns the cause, nil if there is none.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Of returns the outcome that err stands for: OK for nil, NETWORK for an error that

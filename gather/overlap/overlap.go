@@ -36,6 +36,7 @@ const (
 	Mega
 )
 
+// String returns the name.
 func (l Level) String() string { return [...]string{"none", "high", "max", "mega"}[l&3] }
 
 // MarshalText returns the name.

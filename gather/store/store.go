@@ -40,9 +40,13 @@ type Store interface {
 // appears when CompleteUpload succeeds. Parts are numbered from 1.
 type Uploader interface {
 	Store
+	// CreateUpload begins an upload of the object at key and returns its id.
 	CreateUpload(ctx context.Context, key string, o *PutOptions) (id string, err error)
+	// UploadPart stores part n, of size bytes, and returns its ETag.
 	UploadPart(ctx context.Context, key, id string, n int, r io.Reader, size int64) (etag string, err error)
+	// CompleteUpload makes the object of the parts with these ETags, in order.
 	CompleteUpload(ctx context.Context, key, id string, etags []string, o *PutOptions) error
+	// AbortUpload drops the upload and its parts.
 	AbortUpload(ctx context.Context, key, id string) error
 
 	// Uploads lists the ids of uploads that were created and neither completed nor

@@ -11,6 +11,7 @@ type Log struct {
 	b  bytes.Buffer
 }
 
+// Write appends b.
 func (l *Log) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,6 +25,7 @@ type RankError struct {
 	Err  error
 }
 
+// Error names the rank and its address.
 func (e *RankError) Error() string {
 	at := ""
 	if e.Addr != "" {
@@ -33,4 +34,5 @@ func (e *RankError) Error() string {
 	return fmt.Sprintf("rank %d%s: %v", e.Rank, at, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *RankError) Unwrap() error { return e.Err }

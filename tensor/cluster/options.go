@@ -128,11 +128,13 @@ type Child struct {
 // Role of a child.
 type Role string
 
+// Roles of processes.
 const (
 	RoleDispatcher Role = "dispatcher"
 	RoleWorker     Role = "worker"
 )
 
+// String returns the role, and of a worker its name.
 func (c Child) String() string {
 	if c.Role == RoleWorker {
 		return "worker " + c.Name

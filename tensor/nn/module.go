@@ -16,6 +16,7 @@ type Module interface {
 // Layer is a module that maps one tensor to another.
 type Layer interface {
 	Module
+	// Forward records the layer on x and returns its result.
 	Forward(x *tensor.Tensor) *tensor.Tensor
 }
 
@@ -64,6 +65,7 @@ func Count(ps []tensor.Named) int {
 
 // Trainer is a module that behaves differently in training, or contains such a module.
 type Trainer interface {
+	// SetTraining sets the training mode of the module and its parts.
 	SetTraining(on bool)
 }
 

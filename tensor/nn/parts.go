@@ -38,5 +38,6 @@ func (p *Part) Work() int {
 // (tensor.Tensor.Signal), so that a config can place them, for example cut in the
 // sequence. New models don't.
 type Signaler interface {
+	// SetSignals says whether results of layers get signals from now on.
 	SetSignals(on bool)
 }

@@ -24,5 +24,6 @@ func Recomputed(f func(x *tensor.Tensor) *tensor.Tensor, x *tensor.Tensor) *tens
 // Recomputer is a module that can recompute its parts one after another, and so train
 // with less memory. New modules don't.
 type Recomputer interface {
+	// SetRecompute says whether parts are recomputed from now on.
 	SetRecompute(on bool)
 }

@@ -76,6 +76,7 @@ func (m Mesh) Size() int {
 	return n
 }
 
+// String returns the names and sizes of the dims, as "data 2 x model 2".
 func (m Mesh) String() string {
 	var s []string
 	for _, d := range m {

@@ -26,8 +26,10 @@ const (
 	Backward
 )
 
+// String returns the name in lower case.
 func (k ActionKind) String() string { return [...]string{"none", "forward", "backward"}[k] }
 
+// String returns the kind and the number of the micro-batch.
 func (a Action) String() string { return fmt.Sprintf("%v %d", a.Kind, a.Micro) }
 
 // MaxActions bounds stages times micro-batches.

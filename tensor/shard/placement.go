@@ -23,6 +23,7 @@ const (
 	Prod
 )
 
+// String returns the name in lower case.
 func (f Fold) String() string { return [...]string{"none", "sum", "mean", "max", "min", "prod"}[f] }
 
 // op returns the fold as the reduction of a collective. A mean is a scaled sum.
@@ -125,6 +126,7 @@ func (l Layout) show(n int) string {
 	return "[" + strings.Join(s, " ") + "]"
 }
 
+// String returns the placements of all dims of a mesh.
 func (l Layout) String() string { return l.show(MaxDims) }
 
 // partial reports whether any dim is Partial.

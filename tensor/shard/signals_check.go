@@ -26,6 +26,7 @@ type SignalError struct {
 	Scope bool
 }
 
+// Error names the signal and says why the tensor cannot lie so.
 func (e *SignalError) Error() string {
 	switch {
 	case e.Scope:
@@ -36,6 +37,7 @@ func (e *SignalError) Error() string {
 	return fmt.Sprintf("%v: signal %v: dim %d of %v is to be cut evenly in %d", ErrPlacement, e.Signal, e.Axis, e.Shape, e.Cuts)
 }
 
+// Unwrap returns ErrPlacement.
 func (e *SignalError) Unwrap() error { return ErrPlacement }
 
 // Check returns a *SignalError for the first tensor of p that can't lie as the hint for

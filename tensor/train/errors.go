@@ -29,6 +29,7 @@ type OptionError struct {
 	Want string
 }
 
+// Error names the option, its value and what was expected.
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("%v: %s is %v, expected %s", ErrOption, e.Name, e.Got, e.Want)
 }

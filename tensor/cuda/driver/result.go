@@ -60,6 +60,7 @@ type Error struct {
 	Detail string // more, such as the log of the PTX compiler; often empty
 }
 
+// Error names the call and its result, with advice where there is some.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %v", e.Call, e.Result)
 	if e.Detail != "" {
@@ -71,6 +72,7 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Unwrap returns Result.
 func (e *Error) Unwrap() error { return e.Result }
 
 // Error returns CUDA's name of r, its number and CUDA's text.

@@ -30,6 +30,7 @@ type UUID [16]byte
 // DeviceAttribute is a CUdevice_attribute.
 type DeviceAttribute int32
 
+// Attributes of devices that package cuda asks for. The numbers are the driver's.
 const (
 	MaxThreadsPerBlock         DeviceAttribute = 1
 	MaxSharedPerBlock          DeviceAttribute = 8
@@ -64,6 +65,7 @@ const StreamNonBlocking StreamFlags = 1
 // EventFlags are CUevent_flags.
 type EventFlags uint32
 
+// Flags of events.
 const (
 	EventBlockingSync  EventFlags = 1 // EventSynchronize sleeps instead of spinning
 	EventDisableTiming EventFlags = 2
@@ -129,6 +131,7 @@ type Launch struct {
 // FunctionAttribute is a CUfunction_attribute.
 type FunctionAttribute int32
 
+// Attributes of functions.
 const (
 	FunctionMaxThreads       FunctionAttribute = 0
 	FunctionStaticShared     FunctionAttribute = 1
@@ -140,6 +143,7 @@ const (
 // PointerAttribute is a CUpointer_attribute whose value is a number.
 type PointerAttribute int32
 
+// Attributes of pointers.
 const (
 	PointerContext       PointerAttribute = 1
 	PointerMemoryType    PointerAttribute = 2 // 1 host, 2 device
@@ -156,6 +160,7 @@ const (
 // an error.
 type CaptureMode int32
 
+// Modes of capture.
 const (
 	CaptureGlobal      CaptureMode = 0
 	CaptureThreadLocal CaptureMode = 1
@@ -165,6 +170,7 @@ const (
 // Access is what a device may do with mapped virtual memory.
 type Access int32
 
+// Kinds of access.
 const (
 	AccessRead      Access = 1
 	AccessReadWrite Access = 3

@@ -17,6 +17,7 @@ type Error struct {
 	Problem   string // what is wrong, and the allowed values
 }
 
+// Error begins with the place in the file.
 func (e *Error) Error() string {
 	at := e.File
 	if e.Line > 0 {
@@ -35,4 +36,5 @@ func (e *Error) Error() string {
 	return s + ": " + e.Problem
 }
 
+// Unwrap returns ErrConfig.
 func (e *Error) Unwrap() error { return ErrConfig }

@@ -110,8 +110,10 @@ func (l *library) resolve(handle uintptr, path string, f symbol) error {
 	return nil
 }
 
+// Init calls cuInit, which comes before all calls but Version.
 func (d *Driver) Init() error { return d.call(initialize, 0) }
 
+// Version returns the version of CUDA that the driver supports, 12040 for 12.4.
 func (d *Driver) Version() (int, error) {
 	v, err := get[int32](d.library, driverGetVersion)
 	return int(v), err
