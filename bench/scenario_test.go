@@ -12,6 +12,7 @@ var clusterBars = map[string][]string{
 	"ops":      {"ops_per_second", "op_roundtrip_over_unix"},
 	"eager":    {"eager_256_cluster_over_inprocess", "eager_4_cluster_over_inprocess"},
 	"transfer": {"upload_over_memcpy", "view_over_copy"},
+	"trace":    {"trace_cost"},
 	"fairness": {"fairness_p99_ratio"},
 }
 
@@ -27,7 +28,7 @@ func TestScenarios(t *testing.T) {
 			}
 			for _, m := range r.Measurements {
 				rounds := 2
-				if m.Unit == "programs" || m.Unit == "bytes" {
+				if m.Unit == "programs" || m.Unit == "events" || m.Unit == "bytes" {
 					rounds = 1 // what is kept at the end
 				}
 				if m.Bench != name || m.Case == "" || m.Unit == "" || m.Rounds != rounds || m.N < rounds {
