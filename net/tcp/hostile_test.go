@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -233,24 +235,99 @@ func TestFalseListener(t *testing.T) {
 	}
 }
 
-// TestSilentStrangers checks that as many silent connections as are greeted at a time
-// keep no peer waiting: the oldest ends, and only that one.
+// begun is a connection on which the first byte of the greetings has been sent.
+type begun struct {
+	net.Conn
+	past bool // that byte
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	if b.past {
+		return b.Conn.Write(p)
+	}
+	b.past = true
+	n, err := b.Conn.Write(p[1:])
+	return n + 1, err
+}
+
+// begin connects from an address of this host, and sends the first byte of a greeting.
+func begin(t testing.TB, l *listener, from string) *net.TCPConn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.Dial("tcp", l.Addr())
+	if err == nil {
+		_, err = c.Write([]byte(greetingMagic)[:1])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
+}
+
+// goesOn checks that the listener has not hung up on a connection.
+func goesOn(t testing.TB, what string, c *net.TCPConn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%s: %v, expected nothing", what, err)
+	}
+}
+
+// TestFirstByte checks that a stranger that says nothing is hung up on long before its
+// handshake's time is over, if many others are being greeted, which have said something.
+func TestFirstByte(t *testing.T) {
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
+	var slow []*net.TCPConn
+	for range fewSilent {
+		slow = append(slow, begin(t, l, "127.0.0.1"))
+	}
+	if _, err := rawDial(t, l).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a silent stranger: %v, expected its end", err)
+	}
+	for i, c := range slow {
+		goesOn(t, fmt.Sprintf("stranger %d, which has begun", i), c)
+	}
+}
+
+// TestKnownHosts has a peer of a host that has proved the secret before be in the middle
+// of its handshake while 1,200 strangers come, each of another host: it gets in.
+func TestKnownHosts(t *testing.T) {
+	ctx := testContext(t)
+	secret := []byte("s")
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour, Secret: secret})
+	l.works(t, ctx)
+	peer := begin(t, l, "127.0.0.1")
+	for i := range 1200 {
+		begin(t, l, fmt.Sprintf("127.0.%d.%d", 2+i/250, 1+i%250))
+	}
+	l.works(t, ctx)
+	if _, err := newGreeter(&begun{Conn: peer}, secret).dial(helloOf(nil)); err != nil {
+		t.Errorf("a peer of a host that is known: %v", err)
+	}
+	for i := range maxKnown + 10 {
+		l.remember(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+	}
+	if n := len(l.known); n != maxKnown || l.known[0] != netip.AddrFrom4([4]byte{10, 0, 0, 10}) {
+		t.Errorf("%d hosts are known, the oldest is %v; expected %d, 10.0.0.10", n, l.known[0], maxKnown)
+	}
+}
+
+// TestSilentStrangers checks that as many slow connections as are greeted at a time keep
+// no peer waiting: the oldest ends, and only that one.
 func TestSilentStrangers(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
 	var silent []*net.TCPConn
 	for range maxHandshakes {
-		silent = append(silent, rawDial(t, l))
+		silent = append(silent, begin(t, l, "127.0.0.1"))
 	}
 	l.works(t, ctx)
 	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest stranger: %v, expected its end", err)
 	}
 	for i, c := range silent[1:] {
-		_ = c.SetReadDeadline(time.Unix(1, 0))
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("stranger %d: %v, expected nothing", 1+i, err)
-		}
+		goesOn(t, fmt.Sprintf("stranger %d", 1+i), c)
 	}
 }
 
@@ -260,13 +337,7 @@ func TestSilentStrangers(t *testing.T) {
 func TestStrangersOfOneHost(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
-	peer := rawDial(t, l)
-	o, _ := (*ipc.Options)(nil).WithDefaults()
-	for started := false; !started; { // until the listener has noted it
-		l.mu.Lock()
-		started = len(l.unproved) == 1
-		l.mu.Unlock()
-	}
+	peer := begin(t, l, "127.0.0.1")
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	for range 1200 {
 		c, err := from.DialContext(ctx, "tcp", l.Addr())
@@ -276,7 +347,7 @@ func TestStrangersOfOneHost(t *testing.T) {
 		defer c.Close()
 	}
 	l.works(t, ctx)
-	if _, err := newGreeter(peer, o.Secret).dial(helloOf(nil)); err != nil {
+	if _, err := newGreeter(&begun{Conn: peer}, nil).dial(helloOf(nil)); err != nil {
 		t.Errorf("a peer that came before the strangers of another host: %v", err)
 	}
 }
@@ -314,9 +385,7 @@ func TestReturningStrangers(t *testing.T) {
 		})
 	}
 	for full := false; !full; {
-		l.mu.Lock()
-		full = len(l.unproved) == maxHandshakes
-		l.mu.Unlock()
+		full = max(l.strangers.Len(), l.familiar.Len()) == maxHandshakes
 	}
 	for range 3 {
 		l.works(t, ctx)

@@ -18,19 +18,26 @@ import (
 )
 
 const (
-	// maxHandshakes bounds how many strangers are being greeted at a time. One more ends
-	// the oldest handshake of the host that has the most: silent strangers keep no peer
-	// out, and those of one host end no handshake of another.
+	// maxHandshakes bounds how many strangers are being greeted at a time, see
+	// ipc.Strangers; and likewise how many of hosts whose peers have proved the secret
+	// before, which strangers of other hosts can't displace.
 	maxHandshakes = 512
 
 	// leastGreeting is how long a stranger has, however many come: more than a peer
 	// needs that knows the secret. Meanwhile further ones wait in the kernel's queue.
-	// Without it those of one host that come back at once would end each other's
-	// handshakes and those of peers of that host.
 	leastGreeting = time.Second / 4
 
 	// roomEvery is how often accept looks for a handshake that has ended by itself.
 	roomEvery = 10 * time.Millisecond
+
+	// maxKnown bounds the hosts that are remembered for that.
+	maxKnown = 1024
+
+	// firstByte is how long a stranger may say nothing while fewSilent of them or more
+	// are being greeted. Otherwise it may for Options.HandshakeTimeout, since a proper
+	// peer of a busy host is sometimes late.
+	firstByte = time.Second
+	fewSilent = maxHandshakes / 4
 
 	// refusedTimeout and refusedBytes bound what is still read from a peer that was
 	// refused.
@@ -48,17 +55,14 @@ type listener struct {
 	refused  atomic.Uint64
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 
+	// Handshakes without a proof yet: those of known hosts, and others.
+	familiar, strangers *ipc.Strangers[*net.TCPConn]
+
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{} // handshakes under way
-	unproved []stranger                // of these, without a proof yet, oldest first
+	known    []netip.Addr              // hosts that have proved the secret, the last one last
 	expected map[token]chan<- greeted  // bulk sockets that are to come, each once
 	closed   bool
-}
-
-// stranger is a connection whose peer has not proved the secret.
-type stranger struct {
-	*net.TCPConn
-	since time.Time
 }
 
 // Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is
@@ -88,9 +92,11 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 	}
 	l := &listener{
 		transport: t, options: o, tls: config, sock: nl.(*net.TCPListener),
-		dialing:  map[*net.TCPConn]struct{}{},
-		expected: map[token]chan<- greeted{},
-		warnings: ipc.NewWarnings(o.Logger),
+		dialing:   map[*net.TCPConn]struct{}{},
+		expected:  map[token]chan<- greeted{},
+		warnings:  ipc.NewWarnings(o.Logger),
+		familiar:  ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
+		strangers: ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
 	}
 	news := o.Waiter
 	if news == nil {
@@ -116,7 +122,7 @@ func (l *listener) Close() error {
 	}
 	l.closed = true
 	for c := range l.dialing {
-		_ = c.SetDeadline(time.Unix(1, 0))
+		expire(c)
 	}
 	for t, arrived := range l.expected {
 		delete(l.expected, t)
@@ -143,22 +149,31 @@ func (l *listener) accept() {
 			<-time.After(time.Second / 10)
 			continue
 		}
-		for !l.makeRoom() {
+		slots := l.slotsOf(c)
+		for !slots.MakeRoom() && !l.isClosed() {
 			<-time.After(roomEvery)
 		}
-		if !l.register(c) {
+		if !l.register(c, slots) {
 			c.Close()
 			return
 		}
-		go l.greet(c)
+		go l.greet(c, slots)
 	}
 }
 
-// greet does one handshake.
-func (l *listener) greet(c *net.TCPConn) {
+// expire has all that is done with a connection fail.
+func expire(c *net.TCPConn) { _ = c.SetDeadline(time.Unix(1, 0)) }
+
+// greet does one handshake, which has one of slots until there is a proof.
+func (l *listener) greet(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) {
 	admitted := false
-	made, caller, err := l.handshake(c, func() { admitted = true; l.proved(c) })
-	l.proved(c) // or it will not
+	l.awaitFirst(c, slots)
+	made, caller, err := l.handshake(c, func() {
+		admitted = true
+		slots.Remove(c)
+		l.remember(hostOf(c))
+	})
+	slots.Remove(c)
 	l.mu.Lock()
 	delete(l.dialing, c)
 	l.mu.Unlock()
@@ -208,47 +223,66 @@ func hangUp(c *net.TCPConn) {
 	c.Close()
 }
 
-// makeRoom ends the handshake of a stranger if there are as many as may be. It returns
-// false while that one has not had its time. Only accept adds strangers, so there is room
-// afterwards.
-func (l *listener) makeRoom() bool {
+// slotsOf returns what a connection needs a slot of.
+func (l *listener) slotsOf(c *net.TCPConn) *ipc.Strangers[*net.TCPConn] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || len(l.unproved) < maxHandshakes {
-		return true
+	if slices.Contains(l.known, hostOf(c)) {
+		return l.familiar
 	}
-	i := oldestOfMost(l.unproved)
-	if time.Since(l.unproved[i].since) < leastGreeting {
-		return false
-	}
-	_ = l.unproved[i].SetDeadline(time.Unix(1, 0)) // its handshake ends
-	l.unproved = slices.Delete(l.unproved, i, i+1)
-	return true
+	return l.strangers
 }
 
-// register notes a connection whose handshake begins. It returns false once the listener
-// is closed.
-func (l *listener) register(c *net.TCPConn) bool {
+func (l *listener) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// register notes a connection whose handshake begins, for which there is a slot. It
+// returns false once the listener is closed.
+func (l *listener) register(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return false
 	}
+	_ = c.SetDeadline(time.Now().Add(min(firstByte, l.options.HandshakeTimeout)))
 	l.dialing[c] = struct{}{}
-	l.unproved = append(l.unproved, stranger{c, time.Now()})
-	_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
+	slots.Add(c, hostOf(c))
 	return true
 }
 
-// oldestOfMost returns the index of the oldest connection of the host that has the most.
-func oldestOfMost(all []stranger) int {
-	count, most := map[netip.Addr]int{}, 0
-	for _, c := range all {
-		host := hostOf(c.TCPConn)
-		count[host]++
-		most = max(most, count[host])
+// awaitFirst waits until the peer has said something, for firstByte at most if many say
+// nothing. From then on it has the rest of the handshake's time.
+func (l *listener) awaitFirst(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return // the handshake finds the reason
 	}
-	return slices.IndexFunc(all, func(c stranger) bool { return count[hostOf(c.TCPConn)] == most })
+	var b [1]byte
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return err != unix.EAGAIN
+	})
+	if err != nil && slots.Len() >= fewSilent {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		slots.Goes(c, func() { _ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout)) })
+	}
+}
+
+// remember notes that a peer of a host has proved the secret.
+func (l *listener) remember(host netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = append(slices.DeleteFunc(l.known, func(a netip.Addr) bool { return a == host }), host)
+	if len(l.known) > maxKnown {
+		l.known = slices.Delete(l.known, 0, 1)
+	}
 }
 
 // hostOf returns the address of the peer's host. Of IPv6 that is the network: a host
@@ -260,15 +294,6 @@ func hostOf(c *net.TCPConn) netip.Addr {
 	}
 	network, _ := a.Prefix(64) // of an address of 128 bits
 	return network.Addr()
-}
-
-// proved takes a connection off those without a proof.
-func (l *listener) proved(c *net.TCPConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.unproved, func(s stranger) bool { return s.TCPConn == c }); i >= 0 {
-		l.unproved = slices.Delete(l.unproved, i, i+1)
-	}
 }
 
 // expect says that the bulk socket with this token may come. Whatever comes or does not,
