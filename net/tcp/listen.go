@@ -60,7 +60,7 @@ type listener struct {
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{} // handshakes under way
-	known    []netip.Addr              // hosts that have proved the secret, the last one last
+	known    []netip.Addr              // hosts that have proved the secret, newest last
 	expected map[token]chan<- greeted  // bulk sockets that are to come, each once
 	closed   bool
 }
