@@ -36,7 +36,12 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 			case tensor.OpPad:
 				l.f, l.second = movesBySize[s.Out.DType.Size()].pad(s)
 			default:
-				l.f = lw.step(s)
+				if s.Op.Info().Class == tensor.ClassReduction {
+					l = lw.reduction(s)
+					l.instr = s.Instr
+				} else {
+					l.f = lw.step(s)
+				}
 			}
 		case compile.LossGrad:
 			l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, &s.Also[0])
@@ -197,10 +202,10 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.ClassElementwise:
 		return n
 	case tensor.ClassReduction:
-		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && lw.foldF32(s, foldingOf(s.In[0], s.Ints[1:])) != nil {
+		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && lw.foldF32(s, foldingOf(s.In[0], s.Ints[1:])).f != nil {
 			return s.In[0].Shape.Elems() / 2
 		}
-		if n > 1 {
+		if n > 0 {
 			return 2 * s.In[0].Shape.Elems()
 		}
 	}
@@ -271,8 +276,6 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		return numericBy[s.In[0].DType].cumsum(s)
 	}
 	switch s.Op.Info().Class {
-	case tensor.ClassReduction:
-		return lw.reduction(s)
 	case tensor.ClassElementwise:
 		return lw.elementwise(s)
 	}

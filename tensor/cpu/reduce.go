@@ -46,27 +46,27 @@ func (n *nest) each(r *run, off int, f func(off, n, stride int)) {
 	}
 }
 
-func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
+func (lw *lowerer) reduction(s *compile.Step) lowered {
 	g := foldingOf(s.In[0], s.Ints[1:])
 	x := s.In[0]
 	if g.results == 0 {
-		return func(*run) error { return nil }
+		return lowered{f: nothing}
 	}
 	if x.DType == tensor.F32 {
-		if f := lw.foldF32(s, g); f != nil {
-			return f
+		if l := lw.foldF32(s, g); l.f != nil {
+			return l
 		}
 	}
 	switch s.Op {
 	case tensor.OpArgmax, tensor.OpArgmin:
-		if x.DType == tensor.F32 && g.count > 0 && g.folded.innerStride(0) == 1 && len(g.folded.dims) == 1 {
-			return lw.placeInRows(s, g)
+		if x.DType == tensor.F32 && g.alongRow() {
+			return lowered{f: placeInRows(s, g, lw.table.RowMax, lw.table.RowMin)}
 		}
-		return numericBy[x.DType].place(s, g)
+		return lowered{f: numericBy[x.DType].place(s, g)}
 	case tensor.OpAmax, tensor.OpAmin:
 		return numericBy[x.DType].extreme(s, g)
 	case tensor.OpAny, tensor.OpAll:
-		return anyAll(s, g)
+		return lowered{f: anyAll(s, g)}
 	}
 	switch x.DType {
 	case tensor.F32:
@@ -83,7 +83,7 @@ func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
 
 // numeric are the lowerings that every dtype of numbers has.
 type numeric interface {
-	extreme(s *compile.Step, g folding) func(r *run) error
+	extreme(s *compile.Step, g folding) lowered
 	place(s *compile.Step, g folding) func(r *run) error
 	cumsum(s *compile.Step) func(r *run) error
 	indexAdd(s *compile.Step) func(r *run) error
@@ -100,40 +100,29 @@ var numericBy = map[tensor.DType]numeric{
 }
 
 // foldF32 lowers the folds that run at the speed of memory: along contiguous rows, and
-// down contiguous columns.
-func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
+// down contiguous columns. It has no function for others.
+func (lw *lowerer) foldF32(s *compile.Step, g folding) (l lowered) {
 	x, k := s.In[0], lw.table
 	scale := float32(1)
 	if s.Op == tensor.OpMean {
 		scale = float32(1 / float64(g.count))
 	}
 	if g.count == 0 {
-		return nil
+		return l
 	}
 	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
 		row, join := rowFold(k, s.Op)
 		if row == nil {
-			return nil
+			return l
 		}
-		return func(r *run) error {
-			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
-			g.kept.rows(r, func(i, off, _, _, _ int) {
-				first, acc := true, 0.0
-				g.folded.each(r, x.Off+off, func(o, n, _ int) {
-					v := float64(row(in[o : o+n]))
-					if first {
-						first, acc = false, v
-					} else {
-						acc = join(acc, v)
-					}
-				})
-				out[i] = float32(acc) * scale
-			})
-			return nil
-		}
+		return foldRows(s, g, rows[float32, float64]{
+			row:  func(x []float32) float64 { return float64(row(x)) },
+			join: join,
+			end:  func(r *run, i int, a float64) { slice[float32](r.bufs[s.Out.Buf])[i] = float32(a) * scale },
+		})
 	}
 	if !g.inColumns() {
-		return nil
+		return l
 	}
 	more := k.Max
 	switch s.Op {
@@ -141,7 +130,7 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	case tensor.OpAmin:
 		more = k.Min
 	case tensor.OpSum, tensor.OpMean:
-		return func(r *run) error {
+		l.f = func(r *run) error {
 			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
 			g.tiles(r, func(i, at, n int) {
 				c := newColumns(r, k, out[i:i+n], g.count)
@@ -153,10 +142,11 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 			})
 			return nil
 		}
+		return l
 	default:
-		return nil
+		return l
 	}
-	return func(r *run) error {
+	l.f = func(r *run) error {
 		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
 		g.tiles(r, func(i, at, n int) {
 			acc, first := out[i:i+n], true
@@ -171,22 +161,29 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 		})
 		return nil
 	}
+	return l
 }
 
-// placeInRows lowers argmax and argmin of contiguous rows: the kernel finds the extreme
-// of a piece, which is looked for only in a piece with a new one.
-func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
-	x, extreme, sign := s.In[0], lw.table.RowMax, float32(1)
+// alongRow reports whether the elements that fold into each result are one contiguous
+// row.
+func (g *folding) alongRow() bool {
+	return g.count > 0 && g.folded.innerStride(0) == 1 && len(g.folded.dims) == 1
+}
+
+// placeInRows lowers argmax and argmin of contiguous rows: rowMax or rowMin finds the
+// extreme of a piece, which is looked for only in a piece with a new one.
+func placeInRows[T number](s *compile.Step, g folding, rowMax, rowMin func(x []T) T) func(r *run) error {
+	x, extreme, beyond := s.In[0], rowMax, func(a, b T) bool { return a > b }
 	if s.Op == tensor.OpArgmin {
-		extreme, sign = lw.table.RowMin, -1
+		extreme, beyond = rowMin, func(a, b T) bool { return a < b }
 	}
 	return func(r *run) error {
-		in, out := slice[float32](r.bufs[x.Buf]), slice[int64](r.bufs[s.Out.Buf])
+		in, out := slice[T](r.bufs[x.Buf]), slice[int64](r.bufs[s.Out.Buf])
 		g.kept.rows(r, func(i, off, _, _, _ int) {
 			row, at := in[x.Off+off:][:g.count], 0
 			for lo := 0; lo < len(row) && row[at] == row[at] && !r.stopped(); lo += tile {
 				piece := row[lo:min(lo+tile, len(row))]
-				if v := extreme(piece); lo == 0 || v != v || v*sign > row[at]*sign {
+				if v := extreme(piece); lo == 0 || v != v || beyond(v, row[at]) {
 					at = lo
 					for piece[at-lo] != v && piece[at-lo] == piece[at-lo] {
 						at++
@@ -197,6 +194,136 @@ func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
 		})
 		return nil
 	}
+}
+
+// rows are the functions that fold contiguous rows: row folds one that is not empty, join
+// the results of two, in their order, end stores a result.
+type rows[T, A any] struct {
+	row  func(x []T) A
+	join func(a, b A) A
+	end  func(r *run, i int, a A)
+}
+
+// foldPiece is how many elements of a row that folds into the only result a thread folds
+// at a time. It does not depend on the number of threads, so the bits don't either.
+const foldPiece = 1 << 16
+
+// foldRows lowers a fold of elements of which the innermost are contiguous; there is one
+// at least. All threads share a row that is alone, whose pieces are joined at the end.
+func foldRows[T, A any](s *compile.Step, g folding, f rows[T, A]) lowered {
+	x := s.In[0]
+	if pieces := (g.count + foldPiece - 1) / foldPiece; g.results == 1 && g.alongRow() && pieces > 1 {
+		return lowered{
+			sums: pieces,
+			f: func(r *run) error {
+				row, sums := slice[T](r.bufs[x.Buf])[x.Off:][:g.count], slice[A](bytesOf(r.sums))
+				for lo, hi := r.share(pieces, 1); lo < hi && !r.stopped(); lo++ {
+					sums[lo] = f.row(row[lo*foldPiece : min((lo+1)*foldPiece, len(row))])
+				}
+				return nil
+			},
+			after: func(r *run) error {
+				sums := slice[A](bytesOf(r.sums))[:pieces]
+				a := sums[0]
+				for _, b := range sums[1:] {
+					a = f.join(a, b)
+				}
+				f.end(r, 0, a)
+				return nil
+			},
+		}
+	}
+	return lowered{f: func(r *run) error {
+		in := slice[T](r.bufs[x.Buf])
+		g.kept.rows(r, func(i, off, _, _, _ int) {
+			var a A
+			first := true
+			g.folded.each(r, x.Off+off, func(o, n, _ int) {
+				v := f.row(in[o : o+n])
+				if first {
+					first, a = false, v
+				} else {
+					a = f.join(a, v)
+				}
+			})
+			f.end(r, i, a)
+		})
+		return nil
+	}}
+}
+
+// inRows reports whether the elements that fold into each result lie in contiguous rows.
+func (g *folding) inRows() bool {
+	return g.count > 0 && g.folded.innerStride(0) == 1 && !g.inColumns()
+}
+
+// sumRow returns the sum of a row, by eight sums of every eighth element: one alone would
+// wait for each addition.
+func sumRow[T, A number](x []T) A {
+	var a, b, c, d, e, f, g, h A
+	for ; len(x) >= 8; x = x[8:] {
+		v := (*[8]T)(x)
+		a, b, c, d = a+A(v[0]), b+A(v[1]), c+A(v[2]), d+A(v[3])
+		e, f, g, h = e+A(v[4]), f+A(v[5]), g+A(v[6]), h+A(v[7])
+	}
+	for _, v := range x {
+		a += A(v)
+	}
+	return a + b + (c + d) + (e + f + (g + h))
+}
+
+// prodRow returns the product of a row, by eight products as sumRow.
+func prodRow[T, A number](x []T) A {
+	a, b, c, d, e, f, g, h := A(1), A(1), A(1), A(1), A(1), A(1), A(1), A(1)
+	for ; len(x) >= 8; x = x[8:] {
+		v := (*[8]T)(x)
+		a, b, c, d = a*A(v[0]), b*A(v[1]), c*A(v[2]), d*A(v[3])
+		e, f, g, h = e*A(v[4]), f*A(v[5]), g*A(v[6]), h*A(v[7])
+	}
+	for _, v := range x {
+		a *= A(v)
+	}
+	return a * b * (c * d) * (e * f * (g * h))
+}
+
+// larger and smaller return the extreme of two numbers, NaN if either is.
+func larger[T number](a, b T) T {
+	if b > a || b != b && a == a {
+		return b
+	}
+	return a
+}
+
+func smaller[T number](a, b T) T {
+	if b < a || b != b && a == a {
+		return b
+	}
+	return a
+}
+
+// rowMax and rowMin return the extreme of a row that is not empty, NaN if one is.
+func rowMax[T number](x []T) T {
+	a, b, c, d := x[0], x[0], x[0], x[0]
+	for ; len(x) >= 4; x = x[4:] {
+		v := (*[4]T)(x)
+		a, b, c, d = larger(a, v[0]), larger(b, v[1]), larger(c, v[2]), larger(d, v[3])
+	}
+	for _, v := range x {
+		a = larger(a, v)
+	}
+	return larger(larger(a, b), larger(c, d))
+}
+
+func rowMin[T number](x []T) T {
+	a, b, c, d := x[0], x[0], x[0], x[0]
+	for ; len(x) >= 4; x = x[4:] {
+		v := (*[4]T)(x)
+		a, b, c, d = smaller(a, v[0]), smaller(b, v[1]), smaller(c, v[2]), smaller(d, v[3])
+	}
+	for _, v := range x {
+		a = smaller(a, v)
+	}
+	return smaller(smaller(a, b), smaller(c, d))
 }
 
 // rowFold returns the kernel that folds a row, and what joins the results of two, wide
@@ -258,30 +385,37 @@ func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, 
 }
 
 // sumFloat lowers sum, mean and product, in float64.
-func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
+func sumFloat[T float](s *compile.Step, g folding) lowered {
 	end := func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) }
-	switch s.Op {
-	case tensor.OpProd:
-		return folds(s, g, 1, func(a float64, x T) float64 { return a * float64(x) }, mulRow[T, float64], end)
-	case tensor.OpMean:
+	if s.Op == tensor.OpMean {
 		end = func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a / float64(g.count)) }
 	}
-	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, addRow[T, float64], end)
+	return totals[T](s, g, end)
 }
 
 // sumInt lowers sum and product as i64, mean as f32 of a sum in float64, which does not
 // wrap.
-func sumInt[T integer](s *compile.Step, g folding) func(r *run) error {
-	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
-	switch s.Op {
-	case tensor.OpProd:
-		return folds(s, g, 1, func(a int64, x T) int64 { return a * int64(x) }, mulRow[T, int64], end)
-	case tensor.OpMean:
-		return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, addRow[T, float64], func(r *run, i int, a float64) {
+func sumInt[T integer](s *compile.Step, g folding) lowered {
+	if s.Op == tensor.OpMean {
+		return totals[T](s, g, func(r *run, i int, a float64) {
 			slice[float32](r.bufs[s.Out.Buf])[i] = float32(a / float64(g.count))
 		})
 	}
-	return folds(s, g, 0, func(a int64, x T) int64 { return a + int64(x) }, addRow[T, int64], end)
+	return totals[T](s, g, func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a })
+}
+
+// totals lowers a product, or otherwise a sum, in A.
+func totals[T, A number](s *compile.Step, g folding, end func(r *run, i int, a A)) lowered {
+	if s.Op == tensor.OpProd {
+		if g.inRows() {
+			return foldRows(s, g, rows[T, A]{prodRow[T, A], func(a, b A) A { return a * b }, end})
+		}
+		return lowered{f: folds(s, g, 1, func(a A, x T) A { return a * A(x) }, mulRow[T, A], end)}
+	}
+	if g.inRows() {
+		return foldRows(s, g, rows[T, A]{sumRow[T, A], func(a, b A) A { return a + b }, end})
+	}
+	return lowered{f: folds(s, g, 0, func(a A, x T) A { return a + A(x) }, addRow[T, A], end)}
 }
 
 // best is the most extreme element so far and its number; n counts.
@@ -324,13 +458,24 @@ func moreRow[T number](largest bool) func(a []best[T], x []T) {
 	}
 }
 
-func (numericOf[T]) extreme(s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), moreRow[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
+func (numericOf[T]) extreme(s *compile.Step, g folding) lowered {
+	largest := s.Op == tensor.OpAmax
+	if g.inRows() {
+		f := rows[T, T]{rowMin[T], smaller[T], func(r *run, i int, a T) { slice[T](r.bufs[s.Out.Buf])[i] = a }}
+		if largest {
+			f.row, f.join = rowMax[T], larger[T]
+		}
+		return foldRows(s, g, f)
+	}
+	return lowered{f: folds(s, g, best[T]{}, more[T](largest), moreRow[T](largest), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })}
 }
 
 // place lowers argmax and argmin: the place of the first extreme element; a NaN counts
 // as one.
 func (numericOf[T]) place(s *compile.Step, g folding) func(r *run) error {
+	if g.alongRow() {
+		return placeInRows(s, g, rowMax[T], rowMin[T])
+	}
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), moreRow[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 

@@ -25,6 +25,7 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 		x := tensor.RandN(s, tensor.F32, n[0], n[1])
 		dy := tensor.RandN(s, tensor.F32, n[0], n[1])
 		b := tensor.RandN(s, tensor.F32, 3, n[1], 21)
+		long := tensor.RandN(s, tensor.F32, 150_001)
 		img := tensor.RandN(s, tensor.F32, 5, 4, 9, 11)
 		w := tensor.RandN(s, tensor.F32, 6, 4, 3, 3)
 		T, S := tensor.T, tensor.S
@@ -53,6 +54,14 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 				return s.Apply(tensor.OpCast, []int64{int64(tensor.F32)}, T(x.T()))
 			},
 			"cumsum":              func() *tensor.Tensor { return x.Cumsum(1) },
+			"sum of all":          func() *tensor.Tensor { return long.Sum() },
+			"max of all":          func() *tensor.Tensor { return long.Max() },
+			"prod of all":         func() *tensor.Tensor { return long.MulS(0.001).AddS(1).Prod() },
+			"f64 sum of all":      func() *tensor.Tensor { return long.Cast(tensor.F64).Sum() },
+			"f64 min of all":      func() *tensor.Tensor { return long.Cast(tensor.F64).Min() },
+			"f64 argmax of rows":  func() *tensor.Tensor { return x.Cast(tensor.F64).Argmax(1) },
+			"f64 mean of rows":    func() *tensor.Tensor { return x.Cast(tensor.F64).Mean(1) },
+			"i64 sum of all":      func() *tensor.Tensor { return long.MulS(100).Cast(tensor.I64).Sum() },
 			"cumsum of rows":      func() *tensor.Tensor { return x.Cumsum(0) },
 			"cumsum from the end": func() *tensor.Tensor { return s.Apply(tensor.OpCumsum, []int64{1, 1}, T(b)) },
 			"prod_grad":           func() *tensor.Tensor { return s.Apply(tensor.OpProdGrad, []int64{1}, T(b), T(b.SumKeep(1))) },
