@@ -1,0 +1,246 @@
+package ringside
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pagePackages are the packages whose names pages give without a path.
+var pagePackages = map[string]string{
+	"autograd": "tensor/autograd", "client": "tensor/cluster/client", "collective": "collective",
+	"data": "tensor/data", "nn": "tensor/nn", "optim": "tensor/optim", "spmd": "tensor/spmd", "tensor": "tensor",
+}
+
+// exported returns the exported names of the package in dir: "F", and "T.M" of methods
+// and fields.
+func exported(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	files, err := filepath.Glob(dir + "/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", dir, len(files), err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					of := d.Recv.List[0].Type
+					if star, ok := of.(*ast.StarExpr); ok {
+						of = star.X
+					}
+					if id, ok := of.(*ast.Ident); ok {
+						name = id.Name + "." + name
+					}
+				}
+				names[name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						names[s.Name.Name] = true
+						if of, ok := s.Type.(*ast.StructType); ok {
+							for _, field := range of.Fields.List {
+								for _, n := range field.Names {
+									names[s.Name.Name+"."+n.Name] = true
+								}
+							}
+						}
+					case *ast.ValueSpec:
+						for _, n := range s.Names {
+							names[n.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// cells returns the texts in backticks of a column of the tables in a page.
+func cells(t *testing.T, page string, column int) (texts []string) {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for _, line := range strings.Split(string(b), "\n") {
+		if columns := strings.Split(line, "|"); len(columns) > column+1 && columns[0] == "" {
+			for _, m := range quoted.FindAllStringSubmatch(columns[column+1], -1) {
+				texts = append(texts, m[1])
+			}
+		}
+	}
+	return texts
+}
+
+// TestMigrationNames checks that packages have the names which docs/migration.md gives.
+func TestMigrationNames(t *testing.T) {
+	have := map[string]map[string]bool{}
+	for name, dir := range pagePackages {
+		have[name] = exported(t, dir)
+	}
+	name := regexp.MustCompile(`^(\w+)\.([A-Z]\w*(?:\.\w+)?)$`)
+	n := 0
+	for _, text := range cells(t, "docs/migration.md", 1) {
+		m := name.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		n++
+		if names, ok := have[m[1]]; !ok || !names[m[2]] {
+			t.Errorf("docs/migration.md gives %s: there is none", text)
+		}
+	}
+	t.Logf("%d names", n)
+	if n < 100 {
+		t.Errorf("%d names were found, expected at least 100", n)
+	}
+}
+
+// TestTroubleshootingTexts checks that the sources have the texts of errors which
+// docs/troubleshooting.md explains.
+func TestTroubleshootingTexts(t *testing.T) {
+	var literals []string
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					literals = append(literals, l.Value)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := strings.Join(literals, "\n")
+	texts := cells(t, "docs/troubleshooting.md", 0)
+	if len(texts) < 30 {
+		t.Errorf("%d texts were found, expected at least 30", len(texts))
+	}
+	for _, text := range texts {
+		parts := strings.Split(text, "…")
+		for i, part := range parts {
+			parts[i] = regexp.QuoteMeta(part)
+		}
+		if !regexp.MustCompile(strings.Join(parts, ".*")).MatchString(all) {
+			t.Errorf("docs/troubleshooting.md explains %q, which no string of the program has", text)
+		}
+	}
+}
+
+// blocksHead is what blocks of pages may use without declaring it.
+const blocksHead = `
+var (
+	ctx     context.Context
+	g       *collective.Group
+	batches int64
+
+	sess      *tensor.Session
+	a, b      []float32
+	pixels    []float32
+	x, w1, w2 *tensor.Tensor
+)
+
+func step(context.Context, *collective.Group) error { return nil }
+`
+
+// unused are the names that a block may declare without using them.
+var unused = regexp.MustCompile(`(?m)^(y) :=`)
+
+// TestPageBlocks compiles the blocks of Go in the pages, each as the body of a function.
+func TestPageBlocks(t *testing.T) {
+	paths := map[string]string{}
+	for name, dir := range pagePackages {
+		paths[name] = module + "/" + dir
+	}
+	for _, std := range []string{"context", "errors", "fmt", "log/slog", "os", "os/signal", "syscall"} {
+		paths[filepath.Base(std)] = std
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```")
+	var body strings.Builder
+	n := 0
+	for _, page := range append(pages, "README.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range block.FindAllSubmatchIndex(b, -1) {
+			text := string(b[at[2]:at[3]])
+			if strings.HasPrefix(text, "import") {
+				continue // a list of packages
+			}
+			n++
+			for _, m := range unused.FindAllStringSubmatch(text, -1) {
+				text += "_ = " + m[1] + "\n"
+			}
+			line := 1 + strings.Count(string(b[:at[2]]), "\n")
+			fmt.Fprintf(&body, "\nfunc _() error {\n//line %s:%d\n%s\nreturn nil\n}\n", page, line, text)
+		}
+	}
+	var source strings.Builder
+	source.WriteString("package pages\n\n")
+	text := blocksHead + body.String()
+	for name, path := range paths {
+		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text) {
+			fmt.Fprintf(&source, "import %q\n", path)
+		}
+	}
+	source.WriteString(text)
+	// A folder that is only in the overlay is in this module, and needs no go.mod.
+	file := filepath.Join(t.TempDir(), "pages.go")
+	if err := os.WriteFile(file, []byte(source.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "docs/blocks/pages.go"): file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".json", overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", file+".json", "./docs/blocks").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%d blocks", n)
+	if n < 5 {
+		t.Errorf("%d blocks were found, expected at least 5", n)
+	}
+}
