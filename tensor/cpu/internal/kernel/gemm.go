@@ -26,9 +26,9 @@ func depth(k int) int {
 	return ceil(ceil(k, blocks), 16) * 16
 }
 
-// GemmScratch returns the most numbers of scratch that an m×k by k×n product needs, on any
-// level and for any strides. It never decreases when a size grows, up to the next block
-// depth.
+// GemmScratch returns the most numbers of scratch that an m×k by k×n product needs, on
+// any level and for any strides. It never decreases when a size grows, up to the next
+// block depth.
 func GemmScratch(m, n, k int) int {
 	d := depth(k)
 	packB := min(ceil(n, lanesMax)*lanesMax, colsMax) * d

@@ -1,7 +1,7 @@
 package kernel
 
-// accelerateDoubles replaces the products of a portable table of float64 by those of level
-// l, which is supported and not Go.
+// accelerateDoubles replaces the products of a portable table of float64 by those of
+// level l, which is supported and not Go.
 func accelerateDoubles(t *Table[float64], l Level) {
 	if l == AVX512 {
 		t.Gemm = gemmF64AVX512().gemm
