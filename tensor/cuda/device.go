@@ -129,6 +129,7 @@ type compiled struct {
 	kernels []*kernel // of each step; nil for one that runs on the host
 	scratch int       // bytes that the kernels use for themselves, one after another
 	checks  int       // kernels that may fail
+	hosted  bool      // it has steps on the host
 	ends    [][]int   // the buffers that no step after this one touches
 }
 
@@ -151,6 +152,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		}
 		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, ends: endsOf(plan)}
 		for _, k := range kernels {
+			c.hosted = c.hosted || k == nil
 			if k != nil {
 				c.scratch = max(c.scratch, k.scratch)
 				c.checks += min(k.bound, 1)

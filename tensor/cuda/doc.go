@@ -10,9 +10,10 @@
 // which.
 //
 // A kernel that can fail because of its operands' values notes the first failure, and the
-// kernels after it compute something. Run waits for the end of a program with such a step
-// and returns the error itself. Only the loss of the device comes late: memory.ErrLost,
-// which every later call of the device returns too.
+// kernels after it compute something. Run does not wait for the news: the next Sync, Host
+// or Read looks at the notes, and drops the results of that program and of all that read
+// them. Only a program that also has steps on the host is waited for, and its error is
+// Run's. Where the device is lost, every later call returns memory.ErrLost.
 //
 // The stop flag is looked at before every step, and inside of steps on the host. Kernels
 // on their way can't be stopped. So a step of more than maxLaunch elements has no kernel,
@@ -22,6 +23,7 @@
 //	counters.go what it did
 //	space.go    the values of a session on it
 //	run.go      a program that runs
+//	late.go     failures that are found after Run
 //	host.go     steps on the host
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library

@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -161,5 +162,34 @@ func TestAdamW(t *testing.T) {
 		if name == "adamw_all f32" {
 			t.Error("an update ran on the host")
 		}
+	}
+}
+
+// TestLateFailure has a program fail that no call waits for, and so many programs read
+// its result that the device looks for failures on the way: the error is told, no result
+// exists, and another value is as it was.
+func TestLateFailure(t *testing.T) {
+	s, d := session(t, 1, small)
+	x, other := tensor.From(s, []float32{1, 2, 3}), tensor.From(s, []float32{4}).AddS(1)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	y := x.IndexSelect(0, tensor.From(s, []int64{3}))
+	for range 100 {
+		y = y.AddS(1)
+		if err := s.Flush(); err != nil {
+			t.Fatalf("before anybody waits: %v", err)
+		}
+	}
+	_, err := tensor.Data[float32](y)
+	if !errors.Is(err, tensor.ErrIndex) || !strings.Contains(err.Error(), "3 at place 0; expected -3 to 2") {
+		t.Errorf("a chain behind an index that is out of range: %v, expected %v and the index", err, tensor.ErrIndex)
+	}
+	_ = s.ClearErr()
+	if got, err := tensor.Data[float32](other); err != nil || got[0] != 5 {
+		t.Errorf("another value: %v, %v, expected 5", got, err)
+	}
+	if n := d.Counters().Launches; n > 90 {
+		t.Errorf("%d kernels, but programs behind a failure that is known do not run", n)
 	}
 }

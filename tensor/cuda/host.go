@@ -22,7 +22,7 @@ func (r *running) onHost(i int) error {
 		waits = waits || copied || r.buffers[o.Buf].uploading
 	}
 	if waits {
-		if err := r.Sync(); err != nil {
+		if err := r.settle(); err != nil {
 			return err
 		}
 		for k := range r.buffers {

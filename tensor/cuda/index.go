@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -52,17 +50,7 @@ func (r *running) failed() error {
 		return err
 	}
 	r.queued = 0
-	for i, step := range r.checked {
-		place := binary.LittleEndian.Uint32(b[i*failureBytes:])
-		if place == math.MaxUint32 {
-			continue
-		}
-		v := int64(binary.LittleEndian.Uint64(b[i*failureBytes+8:]))
-		k := r.c.kernels[step]
-		err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
-		return r.c.plan.RunError(r.c.plan.Steps[step].Instr, err)
-	}
-	return nil
+	return r.c.failureIn(b, r.checked)
 }
 
 // failureAt returns where the checks of the step that is being launched write.

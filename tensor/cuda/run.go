@@ -52,8 +52,15 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 	if err == nil {
 		err = r.uploadResults()
 	}
-	if e := r.failed(); e != nil {
-		err = e // before what a step on the host made of it
+	if c.hosted || err != nil {
+		if e := r.failed(); e != nil {
+			err = e // before what a step on the host made of it
+		}
+		r.checked = nil
+	}
+	var late *pending
+	if err == nil {
+		late, err = r.note(base)
 	}
 	for i := range r.buffers {
 		r.drop(&r.buffers[i])
@@ -69,11 +76,16 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 			if taken {
 				s.got[o.Take].block = nil // moved
 			}
-			in := &c.plan.Program.Instrs[o.Instr]
-			s.put(base+uint64(o.Instr), in.DType, c.plan.Program.Shapes[in.Shape], b)
+			s.result(c, base, o.Instr, b, late)
 		}
 	}
 	return err
+}
+
+// result makes the result of an instruction of a block. from may be nil.
+func (s *space) result(c *compiled, base uint64, instr int, b *shm.Block, from *pending) {
+	in := &c.plan.Program.Instrs[instr]
+	s.put(base+uint64(instr), in.DType, c.plan.Program.Shapes[in.Shape], b).from = from
 }
 
 // bind finds the device memory of the buffers: that of the inputs, the temporaries, and
@@ -158,7 +170,7 @@ func (r *running) launch(i int, k *kernel) error {
 		return err
 	}
 	if r.queued += k.work(); r.queued > maxLaunch {
-		if err := r.Sync(); err != nil {
+		if err := r.settle(); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ type value struct {
 	device.Value
 	block *shm.Block // of the device's pool, nil for a value of no bytes
 
+	from *pending // the program that made it, if that may fail
+
 	run   uint64 // number of the run that it was last an input of
 	twice bool   // it is more than one of that run's inputs
 }
@@ -37,6 +39,11 @@ type space struct {
 	queued int          // elements that kernels on their way compute
 	hosts  []*shm.Block // the last answer of Host
 	read   []byte       // the last answer of Read
+
+	late   []*pending      // programs of which it is not known whether they fail
+	notes  []byte          // pinned: what their checks find
+	noted  int             // bytes of notes in use
+	failed *device.Failure // the oldest that was not reported
 }
 
 // Lookup implements device.Space.
@@ -93,8 +100,10 @@ func (s *space) at(b *shm.Block) driver.DevicePtr {
 }
 
 // put makes a value of a block, whose reference it takes over.
-func (s *space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) {
-	s.values[id] = &value{Value: device.Value{DType: d, Shape: shape}, block: b}
+func (s *space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) *value {
+	v := &value{Value: device.Value{DType: d, Shape: shape}, block: b}
+	s.values[id] = v
+	return v
 }
 
 // Make implements device.Space.
@@ -172,7 +181,7 @@ func (s *space) Alias(as, id uint64) error {
 	if v.block != nil {
 		v.block.Retain()
 	}
-	s.put(as, v.DType, v.Shape, v.block)
+	s.put(as, v.DType, v.Shape, v.block).from = v.from
 	return nil
 }
 
@@ -180,7 +189,10 @@ func (s *space) Alias(as, id uint64) error {
 func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	c := p.(*compiled)
 	err := s.prepare(c, base, inputs, scalars)
-	if err == nil {
+	if err == nil && c.hosted && s.unsure() {
+		err = s.settle() // steps on the host read nothing that is not there
+	}
+	if err == nil && !s.dropped(c, base) {
 		err = s.execute(c, base, scalars, stop)
 	}
 	for i, e := range c.plan.Program.Externals {
@@ -217,13 +229,15 @@ func (s *space) prepare(c *compiled, base uint64, inputs []uint64, scalars []flo
 	return nil
 }
 
-// Sync implements device.Space. Programs that failed have told it by Run.
+// Sync implements device.Space.
 func (s *space) Sync() error {
 	if s.stream == nil {
 		return nil
 	}
-	s.queued = 0
-	return s.stream.Sync()
+	if err := s.settle(); err != nil {
+		return err
+	}
+	return s.report()
 }
 
 // Host implements device.Space. The blocks are copies.
@@ -279,6 +293,11 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 	if err := device.CheckRange(v.Value, off, n); err != nil || n == 0 {
 		return nil, err
 	}
+	if len(s.late) > 0 || s.failed != nil {
+		if err := s.Sync(); err != nil {
+			return nil, err
+		}
+	}
 	if cap(s.read) < n {
 		s.read = make([]byte, n)
 	}
@@ -308,5 +327,8 @@ func (s *space) Close() {
 	}
 	s.release(s.temp)
 	_ = s.stream.Close() // a lost device says so at every other call
-	s.temp, s.stream = nil, nil
+	if s.notes != nil {
+		_ = s.dev.mem.Do(func() error { return s.dev.mem.API().HostFree(s.notes) })
+	}
+	s.temp, s.stream, s.notes, s.late = nil, nil, nil, nil
 }

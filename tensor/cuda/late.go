@@ -1,0 +1,165 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// maxLate is how many programs may wait for the news whether they failed.
+const maxLate = 64
+
+// pending is a program that Run has returned from before it was known whether it fails:
+// it checks indices, or reads what such a program made.
+type pending struct {
+	base    uint64
+	c       *compiled
+	checked []int      // steps that may fail
+	found   []byte     // pinned: where the device copies their failures to
+	reads   []*pending // of whose results some are its inputs
+	known   bool       // err is known
+	err     error      // why there are no results
+}
+
+// mayFail reports whether values that p made may not exist.
+func (p *pending) mayFail() bool { return p != nil && (!p.known || p.err != nil) }
+
+// gone reports whether values that p made do not exist.
+func (p *pending) gone() bool { return p != nil && p.err != nil }
+
+// note notes that the program may fail, if it may, and has the stream copy the failures
+// of its checks to the host.
+func (r *running) note(base uint64) (*pending, error) {
+	p := &pending{base: base, c: r.c, checked: r.checked}
+	for _, v := range r.got {
+		if v.from.mayFail() {
+			p.reads = append(p.reads, v.from)
+		}
+	}
+	if len(p.checked)+len(p.reads) == 0 {
+		return nil, nil
+	}
+	n := failureBytes * len(p.checked)
+	if err := r.room(n); err != nil {
+		return nil, err
+	}
+	for _, q := range p.reads {
+		if q.gone() { // room has waited
+			p.known, p.err = true, q.err
+			return p, nil
+		}
+	}
+	if n > 0 {
+		p.found = r.notes[r.noted:][:n:n]
+		r.noted += n
+		err := r.dev.mem.Do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.failures, r.stream.Driver()) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	r.late = append(r.late, p)
+	return p, nil
+}
+
+// room makes room for one more program and n bytes of failures. It waits for the programs
+// before where there is none.
+func (s *space) room(n int) error {
+	if s.noted+n <= len(s.notes) && len(s.late) < maxLate {
+		return nil
+	}
+	if err := s.settle(); err != nil || n <= len(s.notes) {
+		return err
+	}
+	return s.dev.mem.Do(func() error {
+		if s.notes != nil {
+			if err := s.dev.mem.API().HostFree(s.notes); err != nil {
+				return err
+			}
+		}
+		var err error
+		s.notes, err = s.dev.mem.API().HostAlloc(max(n, 64<<10), 0)
+		return err
+	})
+}
+
+// settle waits for all work, and finds out which programs failed.
+func (s *space) settle() error {
+	s.queued = 0
+	if err := s.stream.Sync(); err != nil {
+		return err
+	}
+	for _, p := range s.late {
+		for _, q := range p.reads {
+			if p.err == nil {
+				p.err = q.err
+			}
+		}
+		if p.err == nil {
+			if p.err = p.c.failureIn(p.found, p.checked); p.err != nil && s.failed == nil {
+				s.failed = &device.Failure{Base: p.base, Err: p.err}
+			}
+		}
+		p.known, p.reads, p.found = true, nil, nil
+	}
+	clear(s.late)
+	s.late, s.noted = s.late[:0], 0
+	return nil
+}
+
+// report returns the oldest failure, once, and ends the values that failures prevented.
+func (s *space) report() error {
+	f := s.failed
+	if f == nil {
+		return nil
+	}
+	s.failed = nil
+	for id, v := range s.values {
+		if v.from.gone() {
+			s.Free(id)
+		}
+	}
+	return f
+}
+
+// dropped makes the results of a program that does not run, as inputs of it are gone, and
+// reports whether it did.
+func (s *space) dropped(c *compiled, base uint64) bool {
+	for _, v := range s.got {
+		if v.from.gone() {
+			for _, o := range c.plan.Outputs {
+				s.result(c, base, o.Instr, nil, v.from)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// unsure reports whether inputs may not exist.
+func (s *space) unsure() bool {
+	for _, v := range s.got {
+		if v.from.mayFail() {
+			return true
+		}
+	}
+	return false
+}
+
+// failureIn returns the error of the first of the checked steps that had an index out of
+// range. b holds their failures.
+func (c *compiled) failureIn(b []byte, checked []int) error {
+	for i, step := range checked {
+		place := binary.LittleEndian.Uint32(b[i*failureBytes:])
+		if place == math.MaxUint32 {
+			continue
+		}
+		v := int64(binary.LittleEndian.Uint64(b[i*failureBytes+8:]))
+		k := c.kernels[step]
+		err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
+		return c.plan.RunError(c.plan.Steps[step].Instr, err)
+	}
+	return nil
+}
