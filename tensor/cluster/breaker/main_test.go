@@ -49,6 +49,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"flood":      childFlood,
 	"slow":       childSlow,
 	"linger":     childLinger,
+	"crowd":      childCrowd,
 }
 
 // --listen ADDR, and --listen-tcp HOST:PORT --secret-file FILE
