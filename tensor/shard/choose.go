@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -152,7 +153,7 @@ func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins
 		}
 	}
 	first := rules
-	if w.mesh[0].Size == 1 {
+	if w.mesh[0].Size == 1 || w.inParts && update(in.Op) {
 		first = rules[:1]
 	}
 	for a, x := range first {
@@ -169,7 +170,8 @@ func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins
 
 // price returns the cost of running op with its operands in layouts ins and its result in
 // layout l. It returns false if an external would become a term of a partial tensor: a
-// parameter must not become partial because its gradient is.
+// parameter must not become partial because its gradient is. It also returns false for a
+// choice that an instruction on parts does not have: one that moves rows.
 func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState, ins []Layout, l Layout) (q price, ok bool) {
 	for k, x := range operands {
 		if x == nil {
@@ -180,6 +182,9 @@ func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState
 			continue // can be made in any layout
 		}
 		for _, h := range hops {
+			if kind, moves := h.kind(); w.inParts && moves && kind != protocol.AllReduce && l != (Layout{}) {
+				return q, false
+			}
 			if h.to.kind == partial && x.external && x.shape.Equal(out.shape) && op.Info().Class == tensor.ClassElementwise {
 				return q, false
 			}

@@ -66,6 +66,11 @@
 // NaN that the whole sum may not have. -0 may become 0. The tests hold every instruction
 // to 16 units in the last place of (1+t)^2, where t is the largest term on any rank.
 //
+// With [Options].Parts no bits depend on the number of ranks (exact.go). A batch is cut
+// in so many parts. The program of a part and the order in which the parts' terms are
+// folded are the same for any number of ranks. The instructions that follow the folds
+// work on whole tensors; only updates of optimizers, which are elementwise, work on rows.
+//
 // All functions may be called concurrently; a Plan is read-only.
 //
 // # Files
@@ -81,6 +86,8 @@
 //	plan.go explain.go     the plan, and its description as text
 //	signals.go signals_check.go  hints by name
 //	auto.go                layouts without hints
+//	exact.go exact_parts.go exact_fold.go  Options.Parts: phases, the programs of parts,
+//	                       the folds of their terms
 //	stages.go part.go join.go    a program in parts on several meshes
 //	pipeline.go            the order 1F1B
 //	box.go                 copies of parts of tensors

@@ -27,6 +27,10 @@ type Options struct {
 	// exists, beside other work; default 64 KiB. Programs end there. A smaller one starts
 	// where its result is needed.
 	OverlapBytes int64
+	// Parts, if above 1, cuts what is cut along the mesh, which has one dim, in so many
+	// equal parts, however many ranks there are: results have the same bits on any number
+	// of ranks that divides Parts. See exactly.
+	Parts int
 }
 
 func (o *Options) defaults() Options {
@@ -61,6 +65,7 @@ type rewriter struct {
 	results   []*tensorState
 	counts    map[targets]counted // the rows of losses
 	layouts   []Layout
+	inParts   bool  // only sums move, and an update works on whole tensors
 	err       error // the first error of a hint
 }
 
@@ -77,7 +82,15 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 	if len(inputs) != len(p.Externals) {
 		return nil, fmt.Errorf("%w: %d layouts for %d inputs", ErrPlacement, len(inputs), len(p.Externals))
 	}
-	w := &rewriter{builder: newBuilder(m, len(inputs)), p: p, o: o.defaults(), counts: map[targets]counted{},
+	if d := o.defaults(); d.Parts > 1 {
+		return rewriteExactly(p, m, inputs, d)
+	}
+	return rewrite(p, m, inputs, o, false)
+}
+
+// rewrite is Rewrite without Options.Parts. inParts is that of the rewriter.
+func rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options, inParts bool) (*Plan, error) {
+	w := &rewriter{builder: newBuilder(m, len(inputs)), p: p, o: o.defaults(), counts: map[targets]counted{}, inParts: inParts,
 		results: make([]*tensorState, len(p.Instrs)), layouts: make([]Layout, len(p.Instrs))}
 	if err := w.o.Signals.check(m); err != nil {
 		return nil, err

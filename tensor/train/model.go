@@ -83,7 +83,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}()
 	r.o = r.o.filled(m.Defaults)
 	r.sum = &Summary{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Unit: d.unit(),
-		Seed: r.o.Seed, Batch: r.o.Batch, Accumulate: r.o.Accumulate, Recompute: r.o.Recompute, Planned: r.o.Steps}
+		Seed: r.o.Seed, Batch: r.o.Batch, Accumulate: r.o.Accumulate, Recompute: r.o.Recompute, Exact: r.o.Exact, Planned: r.o.Steps}
 	if resumed != nil {
 		return r.sum, resumed
 	}
@@ -134,6 +134,12 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	if err := r.train(ctx, r.apart(next), items*r.o.Accumulate*r.o.MicroBatches); err != nil {
 		return r.sum, err
+	}
+	if r.o.Exact > 0 {
+		var err error
+		if r.sum.ExactWeights, err = digest(r.net.Params()); err != nil {
+			return r.sum, err
+		}
 	}
 	if r.o.Save != "" {
 		// Other libraries load files of the format "pt", PyTorch's order of dims.

@@ -32,6 +32,11 @@ type Options struct {
 	MicroBatches int
 	StageOf      func(signal string) (stage int, ok bool)
 
+	// Exact is the number of parts of a batch, as the session's config has it
+	// (config.Config.Exact): the run has the same bits on any number of workers. Batch is
+	// a multiple of it. 0 is none.
+	Exact int
+
 	// Recompute keeps only the input of each layer, and computes the rest again for the
 	// backward pass: less memory for more time, and the same bits. Language models
 	// support it (nn.Recomputer).
@@ -65,11 +70,11 @@ type Options struct {
 	Checkpoint string
 	Every      int
 
-	// Resume is a folder with the checkpoint of a run to continue. Model and data must be
-	// those of that run. Of Seed, Batch, Accumulate, Steps, LR, LRLast, Warmup, Decay,
-	// Clip, Every and LossEvery, zero values become those of the run, and the first three
-	// can't differ. The steps that follow are those of the run without a stop, bit by
-	// bit. Checkpoints go to the same folder unless Checkpoint is set.
+	// Resume is a folder with the checkpoint of a run to continue. Model, data and Exact
+	// must be those of that run. Of Seed, Batch, Accumulate, Steps, LR, LRLast, Warmup,
+	// Decay, Clip, Every and LossEvery, zero values become those of the run, and the
+	// first three can't differ. The steps that follow are those of the run without a
+	// stop, bit by bit. Checkpoints go to the same folder unless Checkpoint is set.
 	Resume string
 
 	// Outer, if set, has this run be one of several peers that train the model apart and
@@ -134,6 +139,9 @@ type Summary struct {
 	Micro      int    `json:"micro_batches,omitempty"`
 	Stages     int    `json:"stages,omitempty"`
 	Recompute  bool   `json:"recompute,omitempty"`
+	Exact      int    `json:"exact,omitempty"` // parts of a batch
+	// ExactWeights is the SHA-256 of the last weights of a run with Exact.
+	ExactWeights string `json:"exact_weights_sha256,omitempty"`
 
 	Steps   int `json:"steps"` // steps done, those before Resumed included
 	Resumed int `json:"resumed_at,omitempty"`
@@ -189,6 +197,8 @@ func (o *Options) check() error {
 		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
 		{"accumulate", o.Accumulate > 0 && o.Accumulate <= maxBatch, o.Accumulate, fmt.Sprintf("1 to %d", maxBatch)},
 		{"micro-batches", o.MicroBatches > 0 && o.Batch%max(o.MicroBatches, 1) == 0, o.MicroBatches, fmt.Sprintf("a divisor of the batch, %d", o.Batch)},
+		{"exact", o.Exact >= 0 && (o.Exact == 0 || o.Batch%o.Exact == 0), o.Exact, fmt.Sprintf("a divisor of the batch, %d, such as with --batch %d", o.Batch, nextMultiple(o.Batch, o.Exact))},
+		{"micro-batches", o.Exact == 0 || o.MicroBatches == 1 && o.StageOf == nil, o.MicroBatches, "1 with parts (exact); accumulate takes several batches"},
 		{"accumulate", o.Accumulate == 1 || o.MicroBatches == 1 && o.StageOf == nil, o.Accumulate, "1 with micro-batches, which accumulate"},
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
@@ -203,6 +213,14 @@ func (o *Options) check() error {
 		}
 	}
 	return nil
+}
+
+// nextMultiple returns the smallest multiple of k from n on, or n for k below 1.
+func nextMultiple(n, k int) int {
+	if k < 1 {
+		return n
+	}
+	return (n + k - 1) / k * k
 }
 
 const (

@@ -25,12 +25,13 @@ const (
 	noteData    = "data"
 	noteSeed    = "random seed"
 	noteCounter = "random counter"
+	noteExact   = "exact"
 )
 
 // kept returns the options that a checkpoint keeps.
 func (o *Options) kept() []keptOption {
 	return []keptOption{
-		{"seed", &o.Seed, true}, {"batch", &o.Batch, true}, {"accumulate", &o.Accumulate, true}, {"steps", &o.Steps, false},
+		{"seed", &o.Seed, true}, {"batch", &o.Batch, true}, {"accumulate", &o.Accumulate, true}, {noteExact, &o.Exact, true}, {"steps", &o.Steps, false},
 		{"warmup", &o.Warmup, false}, {"every", &o.Every, false}, {"loss-every", &o.LossEvery, false},
 		{"lr", &o.LR, false}, {"lr-last", &o.LRLast, false}, {"decay", &o.Decay, false}, {"clip", &o.Clip, false},
 	}
@@ -91,7 +92,15 @@ func (r *run) reopen(d Data) error {
 	var was Options
 	old := was.kept()
 	for i, k := range r.o.kept() {
-		text := c.Notes[k.name]
+		text, ok := c.Notes[k.name]
+		if k.name == noteExact {
+			if !ok { // it is older than the option
+				text = "0"
+			}
+			if is := k.String(); is != text {
+				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, r.o.Resume, k.name, text, is)
+			}
+		}
 		if err := old[i].set(text); err != nil {
 			return fmt.Errorf("%w: %s: %s is %.200q, expected a number", checkpoint.ErrFormat, r.o.Resume, k.name, text)
 		}

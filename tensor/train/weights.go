@@ -2,6 +2,8 @@ package train
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +22,22 @@ import (
 // weightsName is the file of weights in a folder that is no checkpoint, as other
 // libraries name it.
 const weightsName = "model.safetensors"
+
+// digest returns the SHA-256 of ps in hexadecimal: of each tensor a line with its name,
+// type and shape, and its bytes.
+func digest(ps []tensor.Named) (string, error) {
+	h := sha256.New()
+	for _, p := range ps {
+		fmt.Fprintf(h, "%s %v%v\n", p.Name, p.T.DType(), p.T.Shape())
+		if err := p.T.ViewBytes(func(b []byte) error {
+			h.Write(b)
+			return nil
+		}); err != nil {
+			return "", fmt.Errorf("train: reading %s: %w", p.Name, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
 
 // weightsAt returns the file of weights at path: path itself, model.safetensors in the
 // folder path, or "" for a checkpoint's folder.

@@ -37,6 +37,7 @@ type place struct {
 	mesh      string
 	auto      bool
 	zero1     bool
+	exact     int
 	file      string // a config of workers and signals
 	hosts     int    // 2: of two that this machine plays
 	device    string // of the workers of a cluster of its own, see deviceFlag
@@ -62,6 +63,7 @@ func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.mesh, "mesh", "", "how the workers are arranged, as 2x2: batches are cut along the first dim, large matrices with --auto-shard along the last")
 	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
 	f.BoolVar(&p.zero1, "zero1", false, "cut the optimizer's state along the first dim of the mesh")
+	f.IntVar(&p.exact, "exact", 0, "cut every batch in so many parts, whose gradients are added in a fixed order: the weights have the same bits on any number of workers that divides it")
 	f.IntVar(&p.hosts, "hosts", 1, "2: have the workers on two hosts, half of them on each, played by network namespaces of this one; as root")
 	deviceFlag(f, &p.device, "the workers of a cluster of its own compute")
 	f.StringVar(&p.file, "config", "", "YAML file that says how many workers there are and how tensors lie on them (docs/sharding.md)")
@@ -87,18 +89,29 @@ func (p *place) config() (*config.Config, error) {
 		}
 		n = mesh.Size()
 	}
-	if n == 1 && (p.auto || p.zero1) {
+	if n == 1 && p.exact == 0 && (p.auto || p.zero1) {
 		return nil, usagef("--auto-shard and --zero1 are about several workers: say how many with --workers or --mesh")
 	}
 	c := config.DataParallel(n)
-	c.Mesh, c.AutoShard, c.ZeRO1 = mesh, p.auto, p.zero1
+	c.Mesh, c.AutoShard, c.ZeRO1, c.Exact = mesh, p.auto, p.zero1, p.exact
+	if p.exact > 0 {
+		switch {
+		case p.auto || len(mesh) > 1:
+			return nil, usagef("--exact %d keeps matrices whole, which --auto-shard and a --mesh of two dims do not: say --workers", p.exact)
+		case p.exact%n != 0:
+			return nil, usagef("--exact %d with %d workers: expected a multiple of %d, or workers that divide %d", p.exact, n, n, p.exact)
+		}
+		if err := c.Check(); err != nil {
+			return nil, usagef("--exact %d: %v", p.exact, err)
+		}
+	}
 	return c, nil
 }
 
 // fromFile is the config of the file.
 func (p *place) fromFile() (*config.Config, error) {
-	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 {
-		return nil, usagef("--config and --workers, --mesh, --auto-shard, --zero1 exclude each other: the file says these")
+	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.exact != 0 {
+		return nil, usagef("--config and --workers, --mesh, --auto-shard, --zero1, --exact exclude each other: the file says these")
 	}
 	return readConfig(p.file)
 }
@@ -112,6 +125,12 @@ func (p *place) stageFlags(f *pflag.FlagSet) {
 // cutInStages makes the config for --stages, for a model trained in batches of the given
 // size.
 func (p *place) cutInStages(m *train.Model, batch int) error {
+	switch {
+	case p.exact > 0 && p.stages > 0:
+		return usagef("--exact and --stages exclude each other: parts of a batch are whole on a worker; say --workers without --stages")
+	case p.exact > 0 && p.micro > 0:
+		return usagef("--exact and --micro-batches exclude each other: --accumulate takes several batches a step")
+	}
 	if p.stages == 0 {
 		if p.micro != 0 && p.file != "" {
 			return usagef("--config and --micro-batches exclude each other: the file says micro_batches")
@@ -178,7 +197,7 @@ func status(ctx context.Context, o *client.Options, addr string) (client.Counter
 // open makes a session. The session and a cluster of its own outlive ctx, so that an
 // interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
-	elsewhere := p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil || p.device != ""
+	elsewhere := p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.exact != 0 || p.file != "" || p.staged != nil || p.device != ""
 	where, err := parseDevices(p.device)
 	if err != nil {
 		return nil, err
@@ -187,6 +206,8 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case p.inProcess && p.exact > 0:
+		return nil, usagef("--exact and --in-process exclude each other: say --workers 1, which has the same bits as several")
 	case p.inProcess && elsewhere && p.orHere:
 		return nil, usagef("--in-process and --connect exclude each other")
 	case p.inProcess && elsewhere:

@@ -78,7 +78,7 @@ func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
 	if err != nil {
 		return err
 	}
-	options := &shard.Options{Signals: hints}
+	options := &shard.Options{Signals: hints, Parts: c.Exact}
 	var plan *shard.Plan
 	if len(stages) > 1 {
 		if c.AutoShard {

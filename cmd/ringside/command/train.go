@@ -44,11 +44,15 @@ this process (--in-process). An interrupt, SIGTERM or the end of the terminal en
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
 the workers, and a crash at any moment leaves it as it was. When a worker dies, the run goes on by itself from the last
 checkpoint on the worker that takes its place (--restarts). --resume goes on with the same model and data, whichever process died;
-with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
-number they differ by roundings. Options that are not given are the run's own, but for --model and --data, --recompute, what
+with as many workers as before, or with --exact, the steps that follow are bit for bit those of a run that was not stopped,
+with another number they differ by roundings. Options that are not given are the run's own, but for --model and --data, --recompute, what
 comes behind the training (--save, --sample, --prompt) and how it runs on which workers (--workers, --mesh, --stages,
---micro-batches, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning rate from
+--micro-batches, --exact, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning rate from
 there on, and so other bits than a run that had them from the start.
+
+--exact 12 cuts every batch in 12 parts and adds their gradients in one fixed order, so that 1, 2, 3, 4, 6 and 12 workers,
+on one host or several, with and without --zero1, give the same bits. The batch must be a multiple of it. The summary has the
+SHA-256 of the weights. It costs time, as products are smaller: docs/sharding.md.
 
 --stages 2, or a --config such as docs/pipeline.yaml, puts a model's layers on different workers: each then works on another
 micro-batch of the step at a time, forward and backward in turns.
@@ -68,7 +72,7 @@ Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-m
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers", "stages", "micro-batches"); err != nil {
+			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers", "stages", "micro-batches", "exact"); err != nil {
 				return err
 			}
 			switch {
@@ -267,9 +271,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		}
 	}()
 
-	o.MicroBatches = at.micro
+	o.MicroBatches, o.Exact = at.micro, at.exact
 	if c := sess.layout; c != nil {
-		o.MicroBatches = max(at.micro, c.MicroBatches)
+		o.MicroBatches, o.Exact = max(at.micro, c.MicroBatches), c.Exact
 		if len(c.Stages()) > 1 {
 			o.StageOf = c.StageFor
 		}
@@ -400,6 +404,9 @@ func (o *outcome) write(w io.Writer) error {
 	}
 	if o.Restarts > 0 {
 		row("restarted", "%s, as workers were gone", number(uint64(o.Restarts), "time"))
+	}
+	if o.ExactWeights != "" {
+		row("weights", "sha256 %s, in %d parts a batch", o.ExactWeights, o.Exact)
 	}
 	if o.Saved != "" {
 		row("saved", "%s", o.Saved)

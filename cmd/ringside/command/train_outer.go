@@ -68,7 +68,7 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 	if err := positive(flags, "peers", "inner", "inner-batch", "topk", "outer-lr"); err != nil {
 		return err
 	}
-	elsewhere := at.connect != "" || at.workers != 0 || at.mesh != "" || at.file != "" || at.stages != 0 || at.hosts != 1
+	elsewhere := at.connect != "" || at.workers != 0 || at.exact != 0 || at.mesh != "" || at.file != "" || at.stages != 0 || at.hosts != 1
 	switch {
 	case f.method != "diloco":
 		return usagef("--outer %s: expected diloco", f.method)

@@ -95,8 +95,12 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := wire.OpenSession{Quota: o.Quota, Kind: uint8(o.Kind), Mixed: o.MixKinds, Workers: uint32(o.Workers), Name: o.Name, Direct: e.conn.Features().Files}
-	if o.Workers > 1 {
+	if o.Workers > 1 || o.Config.Exact > 0 {
 		m.Config = o.Config.Marshal()
+	}
+	if o.Workers == 1 && o.Config.Exact > 0 {
+		// The worker takes it for one of several, whose own connections need turns.
+		m.Direct = false
 	}
 	if err := e.send(ctx, wire.KindOpenSession, &m); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (l *ledger) planOf(p *program, ins []*placed) (*rankPlan, error) {
 	for i, v := range ins {
 		layouts[i] = v.layout
 	}
-	plan, err := shard.Rewrite(p.parsed, l.mesh, layouts, &shard.Options{Signals: l.hints})
+	plan, err := shard.Rewrite(p.parsed, l.mesh, layouts, &shard.Options{Signals: l.hints, Parts: l.parts})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", tensor.ErrProgram, err)
 	}

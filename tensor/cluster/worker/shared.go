@@ -32,7 +32,7 @@ func newShared(ctx context.Context, b *base, open *wire.OpenSession) (*shared, e
 	ctx, b.stops.leave = context.WithCancel(ctx)
 	return &shared{
 		ledger: ledger{carrier: &carrier{base: b, ctx: ctx, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
-			auto: c.AutoShard, speed: speedOf(open), hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
+			parts: c.Exact, auto: c.AutoShard, speed: speedOf(open), hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
 		lead: newLead(b.env, b.id, rank),
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 // has a collective.
 type ledger struct {
 	*carrier
+	parts   int               // shard.Options.Parts
 	auto    bool              // layouts that the config leaves open are chosen by cost
 	speed   shard.AutoOptions // of the slowest of the session's devices
 	hints   shard.Signals

@@ -283,11 +283,15 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	b := newBase(&w.env, &open, w.memoryOf(&open, reply), quota)
 	w.owners.set(b.id, &b.uploads)
 	b.count(m.Kind)
-	if open.Workers > 1 {
+	if shares(&open) {
 		return w.openShared(ctx, b, &open, reply)
 	}
 	return w.openAlone(ctx, b, &open, reply)
 }
+
+// shares reports whether a session's programs are rewritten for its workers: there are
+// several, or one with a config, which cuts batches in parts.
+func shares(open *wire.OpenSession) bool { return open.Workers > 1 || len(open.Config) > 0 }
 
 // memoryOf returns the memory of a session's client. A data connection of a session of
 // this worker alone sends reply when it stands.
@@ -296,7 +300,7 @@ func (w *Worker) memoryOf(open *wire.OpenSession, reply wire.SessionOpened) clie
 		return &mappedMemory{table: w.table, session: open.Session, imports: &w.stats.imports}
 	}
 	var opened func() error
-	if open.Workers <= 1 {
+	if !shares(open) {
 		opened = func() error {
 			return w.out.post(wire.KindSessionOpened, &reply)
 		}

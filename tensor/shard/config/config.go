@@ -17,6 +17,9 @@ const MaxMicroBatches = 4096
 // it.
 const OptimizerState = "optimizer.state"
 
+// Batch is the signal under which training loops upload their examples.
+const Batch = "batch"
+
 // Config is the content of a file. The zero value is one worker without placements.
 type Config struct {
 	// NumWorkers is the number of workers; 0 for as many as are named, or as the mesh
@@ -27,6 +30,9 @@ type Config struct {
 	ZeRO1        bool
 	AutoShard    bool
 	MicroBatches int // 0 is 1
+	// Exact is the number of parts of a batch, a multiple of the workers: results have
+	// the same bits on any number of workers (shard.Options.Parts). 0 is none.
+	Exact int
 	// Signals have distinct names. Their order matters only for errors.
 	Signals []Signal
 
@@ -61,9 +67,9 @@ type Stage struct {
 type place struct{ line, col int }
 
 // DataParallel returns a config for n workers that each have a part of the tensors under
-// the signal "batch".
+// the signal Batch.
 func DataParallel(n int) *Config {
-	return &Config{NumWorkers: n, Signals: []Signal{{Name: "batch", Shard: &Shard{Along: []string{"data"}}}}}
+	return &Config{NumWorkers: n, Signals: []Signal{{Name: Batch, Shard: &Shard{Along: []string{"data"}}}}}
 }
 
 func (c *Config) bad(key, value, format string, args ...any) error {
@@ -84,6 +90,9 @@ func (c *Config) Check() error {
 		return c.bad("micro_batches", fmt.Sprint(c.MicroBatches), "expected 1 to %d", MaxMicroBatches)
 	}
 	if err := c.checkMesh(); err != nil {
+		return err
+	}
+	if err := c.checkExact(); err != nil {
 		return err
 	}
 	names := map[string]int{}
@@ -107,6 +116,35 @@ func (c *Config) Check() error {
 		return err
 	}
 	return c.checkBackward(names)
+}
+
+// checkExact checks that results can have the same bits on any number of workers: the
+// workers divide the parts, and only batches and the optimizer's state are cut.
+func (c *Config) checkExact() error {
+	n, given := c.Workers(), fmt.Sprint(c.Exact)
+	switch {
+	case c.Exact < 0 || c.Exact > shard.MaxRanks:
+		return c.bad("exact", given, "expected 1 to %d parts", shard.MaxRanks)
+	case c.Exact == 0:
+		return nil
+	case c.Exact%n != 0:
+		return c.bad("exact", given, "%d workers can't have as many parts each, expected a multiple of %d, or workers that divide %d", n, n, c.Exact)
+	case len(c.Mesh) > 1:
+		return c.bad("exact", given, "a mesh of two dims cuts matrices, expected a mesh of one dim, or no exact")
+	case c.AutoShard:
+		return c.bad("exact", given, "auto_shard chooses by the number of workers, expected one of the two")
+	case c.MicroBatches > 1:
+		return c.bad("exact", given, "parts take the place of micro_batches, expected one of the two")
+	}
+	for _, g := range c.Signals {
+		switch {
+		case len(g.Workers) > 0:
+			return c.bad("exact", given, "%s is on workers of its own, expected no workers of signals, or no exact", g.Name)
+		case g.Shard != nil && g.Name != Batch && g.Name != OptimizerState:
+			return c.bad("exact", given, "%s is cut, expected a cut of %s and of %s only, or no exact", g.Name, Batch, OptimizerState)
+		}
+	}
+	return nil
 }
 
 func (c *Config) checkMesh() error {

@@ -31,6 +31,10 @@
 //	compile          true or false; it has no effect, as every program is compiled and the
 //	                 results have the same bits either way
 //
+// exact: 12 cuts every batch in 12 parts, whose gradients are folded in one order.
+// Results then have the same bits on any number of workers that divides 12. Only the
+// batch and the optimizer's state can be cut.
+//
 // Lists of workers are stages: two signals name the same workers or have none in common.
 // Each stage is a mesh of its own.
 //

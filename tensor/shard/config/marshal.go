@@ -22,6 +22,9 @@ func (c *Config) Marshal() []byte {
 	if c.MicroBatches > 0 {
 		fmt.Fprintf(&b, "micro_batches: %d\n", c.MicroBatches)
 	}
+	if c.Exact > 0 {
+		fmt.Fprintf(&b, "exact: %d\n", c.Exact)
+	}
 	for _, g := range c.Signals {
 		fmt.Fprintf(&b, "%q:\n", g.Name)
 		if s := g.Shard; s != nil {

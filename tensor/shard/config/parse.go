@@ -18,7 +18,7 @@ import (
 const MaxBytes = 64 << 10
 
 // keys are the keys of a config that are no signals.
-var keys = [...]string{"workers", "mesh", "zero1", "auto_shard", "micro_batches"}
+var keys = [...]string{"workers", "mesh", "zero1", "auto_shard", "micro_batches", "exact"}
 
 // Parse reads a config from the text of a YAML file. file is its name for errors, which
 // are *Error.
@@ -150,6 +150,10 @@ func (c *Config) top(n *yaml.Node) error {
 		case "micro_batches":
 			if c.MicroBatches, err = c.integer(key, v); err == nil && c.MicroBatches < 1 {
 				return c.wrong(key, v, fmt.Sprintf("1 to %d", MaxMicroBatches))
+			}
+		case "exact":
+			if c.Exact, err = c.integer(key, v); err == nil && c.Exact < 1 {
+				return c.wrong(key, v, fmt.Sprintf("1 to %d", shard.MaxRanks))
 			}
 		case "zero1":
 			c.ZeRO1, err = c.boolean(key, v)

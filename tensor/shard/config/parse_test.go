@@ -148,7 +148,7 @@ func TestBadConfigs(t *testing.T) {
 		{"duplicate axis", "a:\n  shard: {axis: 0, axis: 0}\n", "c.yaml:2:20: a.shard.axis: is a duplicate, first in line 2"},
 		{"unknown key", "a:\n  sharded: {axis: 0}\n", "c.yaml:2:3: a.sharded: unknown key, expected shard, workers, backward or compile"},
 		{"unknown key of shard", "a:\n  shard: {axis: 0, dim: 1}\n", "c.yaml:2:25: a.shard.dim: unknown key, expected axis, along, workers or even"},
-		{"a misspelt key of the config", "zero: true\n", "c.yaml:1:7: zero: true: expected a mapping with shard, workers, backward and compile, as every key but workers, mesh, zero1, auto_shard, micro_batches is a signal"},
+		{"a misspelt key of the config", "zero: true\n", "c.yaml:1:7: zero: true: expected a mapping with shard, workers, backward and compile, as every key but workers, mesh, zero1, auto_shard, micro_batches, exact is a signal"},
 		{"zero1 a number", "zero1: 1\n", "c.yaml:1:8: zero1: 1: expected true or false"},
 		{"mesh in words", "mesh: wide\n", "c.yaml:1:7: mesh: wide: expected a number such as 4, two such as 2x2, or names with numbers such as {data: 2, model: 2}"},
 		{"mesh of three", "mesh: {a: 2, b: 2, c: 2}\n", "c.yaml:1:1: mesh: a 2 x b 2 x c 2: shard: bad mesh: 3 dims, expected 1 to 2"},
@@ -162,6 +162,11 @@ func TestBadConfigs(t *testing.T) {
 		{"a list as key", "[a, b]: {shard: {axis: 0}}\n", "c.yaml:1:1: a list: expected a name as the key"},
 		{"an unknown anchor", "a: *b\n", "c.yaml: not YAML: unknown anchor 'b' referenced"},
 		{"compile a word", "a: {compile: maybe}\n", "c.yaml:1:14: a.compile: maybe: expected true or false"},
+		{"parts that the workers don't divide", "workers: 4\nexact: 6", "c.yaml:2:8: exact: 6: 4 workers can't have as many parts each, expected a multiple of 4, or workers that divide 6"},
+		{"parts on two dims", "mesh: 2x2\nexact: 4", "c.yaml:2:8: exact: 4: a mesh of two dims cuts matrices, expected a mesh of one dim, or no exact"},
+		{"parts and a layout by cost", "workers: 2\nauto_shard: true\nexact: 4", "c.yaml:3:8: exact: 4: auto_shard chooses by the number of workers, expected one of the two"},
+		{"parts and a matrix that is cut", "workers: 2\nexact: 4\nw: {shard: {axis: 0}}", "c.yaml:2:8: exact: 4: w is cut, expected a cut of batch and of optimizer.state only, or no exact"},
+		{"parts and stages", "exact: 4\na: {workers: [0]}\nb: {workers: [1]}", "c.yaml:1:8: exact: 4: a is on workers of its own, expected no workers of signals, or no exact"},
 		{"too long", "#" + strings.Repeat("x", MaxBytes), "c.yaml: 65537 bytes, expected at most 65536"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
