@@ -143,6 +143,11 @@ func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt 
 			if err := r.save(context.WithoutCancel(ctx), opt, loss); err != nil {
 				return nil, err
 			}
+			if r.o.Saved != nil && r.sum.Steps < r.o.Steps {
+				if err := r.o.Saved(r.sum); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return last, nil

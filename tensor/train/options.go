@@ -100,6 +100,10 @@ type Options struct {
 	// Progress is called after a step whose loss was read, in the training goroutine.
 	Progress func(Progress)
 
+	// Saved, if set, is called after a checkpoint was saved that is not the last one. Its
+	// error ends the run, which can be resumed.
+	Saved func(*Summary) error
+
 	// Started is called after the first step was sent, and Trained with the number of
 	// steps taken, before the evaluation. Between the two, an engine's counters count the
 	// steps alone.

@@ -286,6 +286,33 @@ func (s *seat) reopen(ctx context.Context) error {
 	}
 }
 
+// couldHave returns the greatest number of workers of the dispatcher that can have equal
+// parts of a batch; 0 if the dispatcher does not answer.
+func (s *seat) couldHave(ctx context.Context, batch int) int {
+	st, err := status(ctx, &client.Options{Secret: s.secret, TLS: s.tls}, s.addr)
+	if err != nil {
+		return 0 // a session that goes on needs no dispatcher
+	}
+	n := min(int(st.Get(metrics.Workers)), batch, shard.MaxRanks)
+	for n > 0 && batch%n != 0 {
+		n--
+	}
+	return n
+}
+
+// grow is reopen with so many workers for data parallelism, or with those that the
+// session had if these can't be had.
+func (s *seat) grow(ctx context.Context, workers int) error {
+	before := s.layout
+	s.layout = config.DataParallel(workers)
+	err := s.reopen(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	s.layout = before
+	return s.reopen(ctx)
+}
+
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 	o := client.Options{Secret: s.secret, TLS: s.tls, Config: layout}
 	if s.rec != nil && s.rec.wanted() {

@@ -56,7 +56,7 @@ func TestRestarts(t *testing.T) {
 				defer sess.close()
 				addr = sess.addr
 				var said []string
-				sum, err := trainOn(t.Context(), m, d, &o, sess, restarts, func(why string) { said = append(said, why) })
+				sum, err := trainOn(t.Context(), m, d, &o, sess, endurance{restarts: restarts}, func(why string) { said = append(said, why) })
 				return sum, said, err
 			}
 			dir := t.TempDir()
@@ -147,5 +147,72 @@ func TestRestarts(t *testing.T) {
 				t.Errorf("without a checkpoint: %v, %d restarts", err, sum.Restarts)
 			}
 		})
+	}
+}
+
+// TestElastic has a second worker join while one trains: from the next checkpoint on both
+// do, and the losses are those of one, but for roundings. A third one is of no use to a
+// batch of 4.
+func TestElastic(t *testing.T) {
+	dir, text := runtimeDir(t), textFile(t)
+	addr := filepath.Join(dir, "d")
+	start(t, "up", "-n", "1", "--listen", addr).wait("^ready")
+	m, err := train.Find("qwen3-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := newTrain()
+	cmd.SetErr(io.Discard)
+	cmd.SetContext(context.WithValue(t.Context(), logKey{}, slog.New(slog.DiscardHandler)))
+	at := place{connect: addr}
+	sess, err := at.open(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sess.close()
+	workers := 1
+	join := func() {
+		workers++
+		start(t, "worker", "--connect", addr)
+		waitFor(t, "a worker to join", func() (bool, error) {
+			s, err := client.Status(t.Context(), nil, addr)
+			return err == nil && s.Get(metrics.Workers) == uint64(workers), err
+		})
+	}
+	o := train.Options{Steps: 10, Batch: 4, Seed: 7, LossEvery: 1, Sample: -1, Checkpoint: filepath.Join(t.TempDir(), "run"), Every: 3}
+	o.Progress = func(p train.Progress) {
+		if p.Step == 2 || p.Step == 5 {
+			join()
+		}
+	}
+	var said []string
+	sum, err := trainOn(t.Context(), m, d, &o, sess, endurance{elastic: true}, func(why string) { said = append(said, why) })
+	if want := []string{"workers have joined: going on from step 3 with 2 workers"}; err != nil || !slices.Equal(said, want) {
+		t.Fatalf("%v; it said %q, expected %q", err, said, want)
+	}
+	if sum.Restarts != 0 || sum.Steps != 10 || sess.Workers != 2 || sess.counters().Calls == 0 {
+		t.Errorf("%d restarts, %d steps, %d workers, %d collectives", sum.Restarts, sum.Steps, sess.Workers, sess.counters().Calls)
+	}
+	args := []string{"--data", text, "--steps", "10", "--batch", "4", "--seed", "7", "--loss-every", "1", "--sample=-1", "--in-process"}
+	sameCurve(t, "one worker, then two", outcome{Summary: sum}, trained(t, args...))
+}
+
+func TestElasticMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--checkpoint", "x"}, "--checkpoint and --every"},
+		{[]string{"--every", "3"}, "--checkpoint and --every"},
+		{[]string{"--resume", "x", "--zero1", "--workers", "2"}, "exclude each other"},
+		{[]string{"--checkpoint", "x", "--every", "3", "--in-process"}, "exclude each other"},
+	} {
+		if _, _, err := execute(t, append([]string{"train", "--elastic"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, expected an error with %q", c.args, err, c.says)
+		}
 	}
 }

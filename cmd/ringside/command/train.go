@@ -32,6 +32,7 @@ func newTrain() *cobra.Command {
 		at          place
 		apart       apartFlags
 		restarts    int
+		elastic     bool
 	)
 	c := &cobra.Command{
 		Use:   "train",
@@ -43,9 +44,11 @@ this process (--in-process). An interrupt, SIGTERM or the end of the terminal en
 
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
 the workers, and a crash at any moment leaves it as it was. When a worker dies, the run goes on by itself from the last
-checkpoint on the worker that takes its place (--restarts). --resume goes on with the same model and data, whichever process died;
-with as many workers as before, or with --exact, the steps that follow are bit for bit those of a run that was not stopped,
-with another number they differ by roundings. Options that are not given are the run's own, but for --model and --data, --recompute, what
+checkpoint on the worker that takes its place (--restarts). With --elastic it goes on with more workers from a checkpoint on,
+when some have joined the dispatcher and a batch can be cut into as many parts. --resume goes on with the same model and data,
+whichever process died; with as many workers as before, or with --exact, the steps that follow are bit for bit those of a run
+that was not stopped, with another number they differ by roundings. Options that are not given are the run's own, but for
+--model and --data, --recompute, what
 comes behind the training (--save, --sample, --prompt) and how it runs on which workers (--workers, --mesh, --stages,
 --micro-batches, --exact, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning rate from
 there on, and so other bits than a run that had them from the start.
@@ -78,6 +81,10 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			switch {
 			case restarts < 0:
 				return usagef("--restarts %d: expected at least 0", restarts)
+			case elastic && (o.Checkpoint == "" && o.Resume == "" || o.Every == 0 && o.Resume == ""):
+				return usagef("--elastic: expected checkpoints during the run as well (--checkpoint and --every)")
+			case elastic && (at.inProcess || at.mesh != "" || at.auto || at.zero1 || at.file != "" || at.stages != 0):
+				return usagef("--elastic and --in-process, --mesh, --auto-shard, --zero1, --config, --stages exclude each other: more workers have smaller parts of a batch")
 			case restarts > 0 && cmd.Flags().Changed("restarts") && o.Checkpoint == "" && o.Resume == "":
 				return usagef("--restarts %d: expected a checkpoint to go on from as well (--checkpoint)", restarts)
 			}
@@ -122,7 +129,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 					return err
 				}
 			}
-			return runTrain(cmd, m, d, &o, &at, restarts, log, asJSON)
+			return runTrain(cmd, m, d, &o, &at, endurance{restarts, elastic}, log, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -140,6 +147,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
 	f.IntVar(&o.Every, "every", 0, "save the checkpoint after every so many steps, too")
 	f.IntVar(&restarts, "restarts", defaultRestarts, "with --checkpoint, go on by itself from the last one so many times when a worker dies")
+	f.BoolVar(&elastic, "elastic", false, "with --checkpoint and --every, use workers that join the dispatcher from the next checkpoint on")
 	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
@@ -212,13 +220,31 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 // that ends its worker does so every time.
 const defaultRestarts = 5
 
-// trainOn trains, and goes on from the last checkpoint, or from the start before the
-// first, when a worker of the session dies: at most restarts times, of which it tells by
-// say.
-func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, restarts int, say func(string)) (*train.Summary, error) {
+// endurance says how a run goes on by itself.
+type endurance struct {
+	restarts int  // how often, when a worker dies
+	elastic  bool // with workers that have joined
+}
+
+// errGrows ends a session after a checkpoint, as more workers can have the next one.
+var errGrows = errors.New("workers have joined")
+
+// trainOn trains. It goes on from the last checkpoint, or from the start before the
+// first, when a worker of the session dies, and from a checkpoint with more workers when
+// some have joined, as far as how says so. It tells of both by say.
+func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, how endurance, say func(string)) (*train.Summary, error) {
 	from, folder := *o, cmp.Or(o.Checkpoint, o.Resume)
+	workers := 0 // that a next session can have
+	if how.elastic && sess.client != nil {
+		from.Saved = func(sum *train.Summary) error {
+			if workers = sess.couldHave(ctx, sum.Batch); workers > sess.layout.Workers() {
+				return errGrows
+			}
+			return nil
+		}
+	}
 	var before []train.Point // losses of the sessions before
-	for n := 1; ; n++ {
+	for n := 0; ; {
 		sum, err := m.Train(ctx, sess.Session, d, &from)
 		if len(sum.Losses) > 0 { // those of steps that were taken again are the same
 			before = slices.DeleteFunc(before, func(l train.Point) bool { return l.Step >= sum.Losses[0].Step })
@@ -227,8 +253,13 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 			// Nothing was read if it went on after the last step.
 			sum.Loss = sum.Losses[len(sum.Losses)-1].Loss
 		}
-		if sum.Restarts = n - 1; err == nil || sess.client == nil || folder == "" || n > restarts ||
-			!errors.Is(err, client.ErrLost) || sess.over() != nil || ctx.Err() != nil {
+		sum.Restarts = n
+		grows := errors.Is(err, errGrows)
+		if !grows && (err == nil || sess.client == nil || folder == "" || n >= how.restarts ||
+			!errors.Is(err, client.ErrLost) || sess.over() != nil) || ctx.Err() != nil {
+			if grows {
+				err = ctx.Err()
+			}
 			return sum, err
 		}
 		step, last := 0, folder
@@ -244,15 +275,22 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 		case !errors.Is(e, checkpoint.ErrNone):
 			return sum, errors.Join(err, e)
 		}
-		say(fmt.Sprintf("%v; going on from step %d, restart %d of %d", err, step, n, restarts))
-		if e := sess.reopen(ctx); e != nil {
+		if grows {
+			e = sess.grow(ctx, workers)
+			say(fmt.Sprintf("%v: going on from step %d with %s", err, step, number(uint64(sess.layout.Workers()), "worker")))
+		} else {
+			n++
+			say(fmt.Sprintf("%v; going on from step %d, restart %d of %d", err, step, n, how.restarts))
+			e = sess.reopen(ctx)
+		}
+		if e != nil {
 			return sum, errors.Join(err, e)
 		}
 		before = sum.Losses
 	}
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, restarts int, log *lossLog, asJSON bool) (err error) {
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, how endurance, log *lossLog, asJSON bool) (err error) {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {
@@ -298,7 +336,7 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		}
 	}
 	o.Trained = sess.trained
-	sum, err := trainOn(ctx, m, d, o, sess, restarts, func(why string) {
+	sum, err := trainOn(ctx, m, d, o, sess, how, func(why string) {
 		p.end()
 		fmt.Fprintln(cmd.ErrOrStderr(), why)
 	})
