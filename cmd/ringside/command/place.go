@@ -287,8 +287,12 @@ func (s *seat) reopen(ctx context.Context) error {
 }
 
 // couldHave returns the greatest number of workers of the dispatcher that can have equal
-// parts of a batch; 0 if the dispatcher does not answer.
+// parts of a batch, or of the parts that Exact cuts it in; 0 if the dispatcher does not
+// answer.
 func (s *seat) couldHave(ctx context.Context, batch int) int {
+	if s.layout != nil && s.layout.Exact > 0 {
+		batch = s.layout.Exact
+	}
 	st, err := status(ctx, &client.Options{Secret: s.secret, TLS: s.tls}, s.addr)
 	if err != nil {
 		return 0 // a session that goes on needs no dispatcher
@@ -305,6 +309,9 @@ func (s *seat) couldHave(ctx context.Context, batch int) int {
 func (s *seat) grow(ctx context.Context, workers int) error {
 	before := s.layout
 	s.layout = config.DataParallel(workers)
+	if before != nil {
+		s.layout.Exact = before.Exact
+	}
 	err := s.reopen(ctx)
 	if err == nil || ctx.Err() != nil {
 		return err
