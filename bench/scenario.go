@@ -99,6 +99,7 @@ func Scenarios() []Scenario {
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
 		{"torch", "training steps of eight models through a cluster of processes, beside PyTorch", runTorch},
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
+		{"exact", "training steps of two workers with the same bits on any number of them, beside ordinary ones", runExact},
 		{"torch-backend", "calls of torch.distributed and DDP steps of two processes over ringside.torch, beside Gloo", runBackend},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
@@ -117,8 +118,8 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Parts are what Options.Only may restrict the scenario to: models of torch and ddp,
-// parts of kernels and gather; none of most.
+// Parts are what Options.Only may restrict the scenario to: models of torch, ddp and
+// exact, parts of kernels and gather; none of most.
 func (s Scenario) Parts() []string {
 	var of []trial
 	switch s.Name {
@@ -134,6 +135,8 @@ func (s Scenario) Parts() []string {
 		of = trials()
 	case "ddp":
 		of = ddpTrials()
+	case "exact":
+		of = exactTrials()
 	}
 	var names []string
 	for _, t := range of {

@@ -100,7 +100,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			}
 			for _, s := range scenarios {
 				if parts := s.Parts(); f.model != "" && !slices.Contains(parts, f.model) {
-					return usagef("--model %s: scenario %s has none of that name, expected %s", f.model, s.Name, cmp.Or(strings.Join(parts, ", "), "torch, ddp, kernels or gather, which have some"))
+					return usagef("--model %s: scenario %s has none of that name, expected %s", f.model, s.Name, cmp.Or(strings.Join(parts, ", "), "torch, ddp, exact, kernels or gather, which have some"))
 				}
 			}
 			me, err := self(cmd.ErrOrStderr())
@@ -135,7 +135,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
 	c.Flags().IntVar(&f.scale, "scale", 1, "divide the work of a round by this; the figures mean less")
-	c.Flags().StringVar(&f.model, "model", "", "torch, ddp: only the model of this name; kernels, gather: only the part of this name, such as adamw or update")
+	c.Flags().StringVar(&f.model, "model", "", "torch, ddp, exact: only the model of this name; kernels, gather: only the part of this name, such as adamw or update")
 	c.Flags().BoolVar(&f.idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&f.hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	c.Flags().IntSliceVar(&f.reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
