@@ -106,6 +106,7 @@ func Scenarios() []Scenario {
 		{"ops-table", "every operation of the op table by dtypes and layouts, beside PyTorch and the least that the machine needs", runOpsTable},
 		{"eager", "operations that are each waited for, as in interactive use, through a cluster beside in-process", runEager},
 		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
+		{"wire", "exchanges over TCP with checksums and with TLS, beside the same without", runWire},
 		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},
 		{"latency-idle", "round trips with pauses of 1 ms, in which both sleep, beside a futex in C", runIdle},
 		{"latency-hops", "round trips through a process in the middle, beside unix sockets", runHops},
