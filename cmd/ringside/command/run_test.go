@@ -35,6 +35,7 @@ func TestRun(t *testing.T) {
 		{args: "-n 2 -- sh -c $echo", out: []string{"[0] rank 0 of 2", "[1] rank 1 of 2"}},
 		{args: "-n 2 --prefix=false -- sh -c $echo", out: []string{"rank 0 of 2", "rank 1 of 2"}},
 		{args: "-n 2 --env RANK=7 sh -c $echo", out: []string{"[0] rank 7 of 2", "[1] rank 7 of 2"}},
+		{args: "-n 2 --tls -- sh -c $tls", out: []string{"[0] TLS 1", "[1] TLS 1"}},
 		{args: "-n 2 --json --restarts 1 -- sh -c $fail", code: 4, err: []string{"[0] rank 0 of 2", "ringside: launch: rank failed: rank 1 on localhost: exit status 4"}, ranks: 2, retries: 1},
 		{args: "-n 1 --json -- true", ranks: 1},
 		{args: "-n 1 -- /does/not/exist", code: 1, err: []string{"starting rank 0 on localhost", "no such file"}},
@@ -55,6 +56,8 @@ func TestRun(t *testing.T) {
 			switch a {
 			case "$echo":
 				a = "echo rank $RANK of $WORLD_SIZE"
+			case "$tls":
+				a = "echo TLS $RINGSIDE_TLS"
 			case "$fail":
 				a = "echo rank $RANK of $WORLD_SIZE; if test $RANK = 1; then read said <$FIFO; exit 4; fi; echo said >$FIFO; sleep 100"
 			}
