@@ -44,17 +44,15 @@ func (k *kernel) weights(s *compile.Step) compile.Operand {
 }
 
 // attends reports whether there are kernels for an attention.
-func (k *kernel) attends(s *compile.Step) bool {
+func attends(s *compile.Step) bool {
 	q, key := s.In[0].Shape, s.In[1].Shape
 	n := len(q)
-	ok := s.Out.DType == tensor.F32 && q[:n-1].Elems() < maxScores/4/key[n-2]
-	k.host = k.host || !ok
-	return ok
+	return s.Out.DType == tensor.F32 && q[:n-1].Elems() < maxScores/4/key[n-2]
 }
 
 // attention adds an attention by way of all its weights.
 func (k *kernel) attention(s *compile.Step) {
-	if k.attends(s) {
+	if k.host = !attends(s); !k.host {
 		k.copy(s.Out, k.productOf(k.weights(s), s.In[2]))
 	}
 }
@@ -62,7 +60,7 @@ func (k *kernel) attention(s *compile.Step) {
 // attentionGrad adds the gradients by queries, keys and values. Those of keys and values
 // are summed over the dims in which these are broadcast.
 func (k *kernel) attentionGrad(s *compile.Step) {
-	if !k.attends(s) {
+	if k.host = !attends(s); k.host {
 		return
 	}
 	q, key, value, dy := s.In[0], s.In[1], s.In[2], s.In[4]

@@ -91,6 +91,15 @@ func (k *kernel) indexAdd(s *compile.Step) {
 		uint32(n), uint32(places), uint32(inner))
 }
 
+// oneHot adds a comparison of each index with all classes.
+func (k *kernel) oneHot(s *compile.Step) {
+	classes, places := int(s.Ints[1]), s.In[0].Shape.Elems()
+	at, out := k.indices(s.In[0], 0, classes, nil), s.Out
+	at.Shape, at.Strides = tensor.Shape{places, 1}, []int{1, 1}
+	out.Shape, out.Strides = tensor.Shape{places, classes}, []int{classes, 1}
+	k.tiles(elementwise(tensor.OpOneHot, out, at))
+}
+
 // alone is about how many elements of an elementwise kernel take the time of one that a
 // thread computes after another.
 const alone = 1 << 16

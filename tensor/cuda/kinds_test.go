@@ -203,6 +203,20 @@ var kinds = []struct {
 		}
 		return append(grads, l, r, plain)
 	}},
+	{"normal numbers", func(o *operands) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.RandN(o.s, tensor.F32, 8, 10), tensor.RandN(o.s, tensor.F32, 23)}
+	}},
+	{"places", func(o *operands) (out []*tensor.Tensor) {
+		idx := tensor.From(o.s, []int64{2, 0, 3, 1}, 2, 2)
+		for i, d := range tensor.DTypes() {
+			x := o.of(d, 2, 4, 3)
+			out = append(out, x.Tril(i-4), x.T().Triu(i-4), idx.OneHot(d, 4))
+			if d != tensor.Bool {
+				out = append(out, tensor.Arange(o.s, d, -1.5, 1.25, 7), tensor.Arange(o.s, d, 3, -1, 8))
+			}
+		}
+		return out
+	}},
 	{"cross entropy", func(o *operands) []*tensor.Tensor {
 		x := o.of(tensor.F32, 5, 9).RequireGrad()
 		y := tensor.From(o.s, []int64{3, 0, -100, 8, 3})
@@ -236,6 +250,34 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestRandom checks that random numbers and the masks of dropout have the bits that the
+// cpu engine gives them, at every place of a block of random words.
+func TestRandom(t *testing.T) {
+	f := func(o *operands) (out []*tensor.Tensor) {
+		o.s.Seed(1<<53 - 1)
+		for _, stream := range []uint64{0, 1<<32 - 1, 1 << 40} {
+			o.s.AtStream(stream, func() {
+				for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+					x := o.of(d, 4, 9)
+					out = append(out, tensor.Rand(o.s, d, 4, 9), tensor.Rand(o.s, d, 7), x.Dropout(0.3), x.T().Dropout(0.75), o.of(d, 7).Dropout(0))
+				}
+				out = append(out, o.of(tensor.F16, 3, 5).Dropout(0.5))
+			})
+		}
+		return out
+	}
+	want := onCPU(t, f)
+	s, d := session(t, 1, small)
+	for i, got := range compute(t, s, f) {
+		if !slices.Equal(got, want[i]) {
+			t.Errorf("result %d is %v, want %v", i, got, want[i])
+		}
+	}
+	if c := d.Counters(); len(c.HostSteps) > 0 {
+		t.Errorf("on the host ran %v", c.HostSteps)
+	}
+}
+
 // TestIndexRange checks that kernels refuse an index which the cpu engine refuses, in the
 // same words. Indices of gather and scatter_add don't count from the end.
 func TestIndexRange(t *testing.T) {
@@ -253,6 +295,9 @@ func TestIndexRange(t *testing.T) {
 			for name, f := range map[string]func(s *tensor.Session) *tensor.Tensor{
 				"gather": func(s *tensor.Session) *tensor.Tensor {
 					return tensor.Full(s, tensor.F32, 1, 3, 4).Gather(0, tensor.From(s, []int64{0, 2, v, -7}, 1, 4))
+				},
+				"one_hot": func(s *tensor.Session) *tensor.Tensor {
+					return tensor.From(s, []int64{0, 2, v, -7}, 4).OneHot(tensor.F32, 3)
 				},
 				"scatter_add": func(s *tensor.Session) *tensor.Tensor {
 					idx := tensor.From(s, []int64{0, 2, v, -7}, 2, 2)

@@ -144,13 +144,13 @@ func (k *kernel) single(s *compile.Step) {
 		k.pool(s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
 		k.conv(s)
-	case tensor.OpDropout:
-		k.host = true
+	case tensor.OpOneHot:
+		k.oneHot(s)
 	default:
-		switch s.Op.Info().Class {
-		case tensor.ClassReduction:
+		switch class := s.Op.Info().Class; {
+		case class == tensor.ClassReduction:
 			k.reduction(s.Op, s.Out, s.In[0], s.Ints[1:])
-		case tensor.ClassElementwise:
+		case class == tensor.ClassElementwise || ptx.Numbered(s.Op):
 			k.tiles(ptx.Elementwise(s))
 		}
 	}

@@ -6,10 +6,11 @@
 // subnormal numbers, so results have the same bits on every device. Functions such as exp
 // are polynomials.
 //
-//	writer.go  instructions and registers
-//	math.go    exp, log, sin, tanh and others of f32
-//	ops.go     the code of each operation and dtype
-//	cast.go    conversions between dtypes
-//	index.go   where the elements of strided operands lie
-//	tiles.go   the kernel of a step
+//	writer.go    instructions and registers
+//	math.go      exp, log, sin, tanh and others of f32
+//	ops.go       the code of each operation and dtype
+//	cast.go      conversions between dtypes
+//	numbered.go  random numbers, and others by the element's number
+//	index.go     where the elements of strided operands lie
+//	tiles.go     the kernel of a step
 package ptx

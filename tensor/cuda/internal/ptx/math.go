@@ -107,15 +107,19 @@ func (w *arith) log(x reg) reg {
 	return w.sel(single(math.Inf(-1)), y, w.is("eq", x, zero))
 }
 
-// sine returns sin(x), and with quarter 1 the cosine. x less the multiple of π/2 next to
-// it is computed in f64, which is enough for |x| up to 2⁵².
+// sine returns sin(x), and with quarter 1 the cosine.
 func (w *arith) sine(x reg, quarter int) reg {
+	return w.turn(w.op(f64, "cvt.f64.f32", x), whole(quarter))
+}
+
+// turn returns the sine of an f64, and with quarter 1 the cosine. The angle less the
+// multiple of π/2 next to it is computed in f64, which is enough for one up to 2⁵².
+func (w *arith) turn(wide, quarter reg) reg {
 	const high, low = math.Pi / 2, 6.123233995736766e-17
-	wide := w.op(f64, "cvt.f64.f32", x)
 	n := w.op(f64, "cvt.rni.f64.f64", w.op(f64, "mul.rn.f64", wide, double(2/math.Pi)))
 	rest := w.op(f64, "fma.rn.f64", n, double(-low), w.op(f64, "fma.rn.f64", n, double(-high), wide))
 	r := w.op(f32, "cvt.rn.f32.f64", rest)
-	q := w.op(b32, "cvt.u32.u64", w.op(b64, "add.s64", w.op(b64, "cvt.rni.s64.f64", n), whole(quarter)))
+	q := w.op(b32, "add.u32", w.op(b32, "cvt.u32.u64", w.op(b64, "cvt.rni.s64.f64", n)), quarter)
 	s := w.mul(r, r)
 	sin := w.fma(w.mul(s, r), w.poly(s, sinPoly), r)
 	cos := w.add(w.fma(w.mul(s, s), w.poly(s, cosPoly), w.mul(s, single(-0.5))), one)

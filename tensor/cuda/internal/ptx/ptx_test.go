@@ -30,17 +30,23 @@ var layouts = []struct {
 	{tensor.Shape{4, 3, 5}, [][]int{{1, 4, 12}, {15, 5, 1}}, 1},
 }
 
-// steps returns a step of every elementwise operation, dtype and layout.
+// steps returns a step of every operation that Tiles takes, dtype and layout.
 func steps() (out []*compile.Step) {
 	for _, op := range tensor.Ops() {
 		info := op.Info()
-		if info.Class != tensor.ClassElementwise || op == tensor.OpDropout {
+		if info.Class != tensor.ClassElementwise && !Numbered(op) {
 			continue
 		}
 		for _, from := range tensor.DTypes() {
 			for _, to := range tensor.DTypes() {
 				switch {
 				case op == tensor.OpCast:
+				case op == tensor.OpOneHot:
+					if from != tensor.I32 {
+						continue
+					}
+				case op.Info().Random && to != tensor.F32 && to != tensor.F64:
+					continue
 				case comparisons[op] != "":
 					if to != tensor.Bool {
 						continue
@@ -50,6 +56,7 @@ func steps() (out []*compile.Step) {
 				}
 				for i, l := range layouts {
 					s := &compile.Step{Op: op, Out: compile.Operand{Scalar: -1, DType: to, Shape: l.shape, Strides: l.shape.Strides(), Dense: true}}
+					s.Ints = []int64{1, 2}
 					for k := range info.MinTensors {
 						d := from
 						if op == tensor.OpWhere && k == 0 {
@@ -79,7 +86,7 @@ func TestTexts(t *testing.T) {
 	for _, s := range steps() {
 		k := Tiles(s)
 		if k == nil {
-			without[fmt.Sprintf("%v %v", s.Op, s.In[0].DType)] = true
+			without[fmt.Sprintf("%v %v", s.Op, s.Out.DType)] = true
 			continue
 		}
 		if found := loose.FindString(k.Text); found != "" {

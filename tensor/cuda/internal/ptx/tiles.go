@@ -47,6 +47,7 @@ type tiler struct {
 	code
 	k       *Kernel
 	s       *compile.Step
+	first   reg       // the number of the thread's first element
 	loads   []*access // of each operand of the step; nil for a scalar
 	stores  []*access // an output may be strided, but no two elements overlap
 	pointer []reg     // of each of k.Tensors
@@ -98,7 +99,7 @@ func Tiles(s *compile.Step) *Kernel {
 	return t.k
 }
 
-// Elementwise returns a single elementwise step as one with a body.
+// Elementwise returns a single step, elementwise or Numbered, as one with a body.
 func Elementwise(s *compile.Step) *compile.Step {
 	in := compile.Inst{Instr: s.Instr, Op: s.Op, DType: s.Out.DType, Ints: s.Ints}
 	for i := range s.In {
@@ -115,6 +116,7 @@ func (t *tiler) write() bool {
 	if t.k.Vector > 1 {
 		i = t.op(b32, "shl.b32", i, "2")
 	}
+	t.first = i
 	n := t.op(b32, "ld.param.u32", "[n]")
 	t.line("@%s bra done", t.op(pred, "setp.ge.u32", i, n))
 	for k := range t.k.Tensors {
@@ -161,6 +163,11 @@ func (t *tiler) instruction(b int, made [][]reg) []reg {
 	}
 	var out []reg
 	own := t.own(in, d, in.In[len(tensors):])
+	var scalars []int
+	for _, k := range in.In[len(tensors):] {
+		scalars = append(scalars, t.s.In[k].Scalar)
+	}
+	numbered := t.numbered(in, scalars)
 	for j := range t.k.Vector {
 		var args []reg
 		for a, k := range tensors {
@@ -177,7 +184,12 @@ func (t *tiler) instruction(b int, made [][]reg) []reg {
 				args = append(args, t.values[k][j])
 			}
 		}
-		r := t.operation(in.Op, d, in.DType, args, own)
+		var r reg
+		if numbered != nil {
+			r = numbered(j, args)
+		} else {
+			r = t.operation(in.Op, d, in.DType, args, own)
+		}
 		if r == "" {
 			return nil
 		}
