@@ -172,8 +172,9 @@ shape: ## how the code is built and written, in figures; BASE=REVISION beside an
 turns: ## benchmarks of this tree and of an earlier one (BASE=REVISION) in turns, TURNS (5) of each scenario in SCENARIOS
 	@$(GO) run ./cmd/turns -base $(BASE) -turns $(TURNS) $(SCENARIOS)
 
-ops: ## docs/ops.md from the op table
+ops: ## docs/ops.md and the table of docs/gpu.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
+	$(GO) test ./tensor/cuda -run TestTable -args -write
 
 generate: ## the assembly from its generator
 	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel

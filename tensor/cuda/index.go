@@ -58,26 +58,26 @@ func (r *running) failureAt() driver.DevicePtr {
 	return r.failures + driver.DevicePtr(failureBytes*(len(r.checked)-1))
 }
 
-// indexSelect adds copies of rows. A row is moved in words.
+// indexSelect adds copies of rows. A row is moved in words, or in bytes where it does not
+// consist of words.
 func (k *kernel) indexSelect(s *compile.Step) {
 	x, dim := s.In[0], int(s.Ints[0])
 	outer, n, inner := x.Shape[:dim].Elems(), x.Shape[dim], x.Shape[dim+1:].Elems()
-	bytes := inner * x.DType.Size()
-	if bytes%4 != 0 || x.Off*x.DType.Size()%4 != 0 {
-		k.host = true
-		return
+	name, units := "gather_b32", inner*x.DType.Size()/4
+	if inner*x.DType.Size()%4 != 0 || x.Off*x.DType.Size()%4 != 0 {
+		name, units = "gather_b8", inner*x.DType.Size()
 	}
 	at := k.indices(s.In[1], -n, n, nil)
 	places := s.In[1].Shape.Elems()
-	k.call("move", "gather_b32", outer*places*inner, places, outer, 1, k.dense(x, x.DType), at, s.Out, uint32(n), uint32(bytes/4), failure{})
+	k.call("move", name, outer*places*units, places, outer, 1, k.dense(x, x.DType), at, s.Out, uint32(n), uint32(units), failure{})
 }
 
 // indexAdd adds a copy of the operand, and what is added to it in the order of the index.
 func (k *kernel) indexAdd(s *compile.Step) {
 	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
 	outer, n, inner := x.Shape[:dim].Elems(), x.Shape[dim], x.Shape[dim+1:].Elems()
-	places := idx.Shape.Elems()
-	if s.Out.DType != tensor.F32 {
+	places, d := idx.Shape.Elems(), s.Out.DType
+	if d.IsHalf() {
 		k.host = true
 		return
 	}
@@ -87,7 +87,7 @@ func (k *kernel) indexAdd(s *compile.Step) {
 	at := k.indices(idx, -n, n, nil)
 	next, first := k.temp(tensor.I32, tensor.Shape{places}), k.temp(tensor.I32, tensor.Shape{places})
 	k.call("index", "index_chain", places*(places/256+1), (places+255)/256, 1, 1, at, next, first, uint32(n), uint32(places), failure{})
-	k.call("index", "index_add_f32", outer*places*inner, places, outer, 1, k.dense(from, tensor.F32), at, next, first, s.Out,
+	k.call("index", "index_add_"+d.String(), outer*places*inner, places, outer, 1, k.dense(from, d), at, next, first, s.Out,
 		uint32(n), uint32(places), uint32(inner))
 }
 
@@ -115,17 +115,14 @@ func beside(x compile.Operand, idx tensor.Shape, dim int) compile.Operand {
 	return x
 }
 
-// gather adds copies of elements of 4 bytes.
+// gather adds copies of elements.
 func (k *kernel) gather(s *compile.Step) {
 	x, idx, dim := s.In[0], s.In[1], int(s.Ints[0])
-	if x.DType.Size() != 4 {
-		k.host = true
-		return
-	}
 	outer, places, inner := idx.Shape[:dim].Elems(), idx.Shape[dim], idx.Shape[dim+1:].Elems()
 	n := x.Shape[dim]
 	at := k.indices(idx, 0, n, nil)
-	k.call("index", "gather_axis_b32", outer*places*inner, (places*inner+255)/256, outer, 1, k.dense(beside(x, idx.Shape, dim), x.DType), at, s.Out,
+	name := fmt.Sprint("gather_axis_b", 8*x.DType.Size())
+	k.call("index", name, outer*places*inner, (places*inner+255)/256, outer, 1, k.dense(beside(x, idx.Shape, dim), x.DType), at, s.Out,
 		uint32(n), uint32(places), uint32(inner), failure{})
 }
 
@@ -133,7 +130,8 @@ func (k *kernel) gather(s *compile.Step) {
 // index: in a copy of the part that the index can name, if that is not all.
 func (k *kernel) scatterAdd(s *compile.Step) {
 	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
-	if s.Out.DType != tensor.F32 {
+	d := s.Out.DType
+	if d.IsHalf() {
 		k.host = true
 		return
 	}
@@ -144,8 +142,8 @@ func (k *kernel) scatterAdd(s *compile.Step) {
 	}
 	at := k.indices(idx, 0, n, nil)
 	part := beside(s.Out, idx.Shape, dim)
-	to := k.dense(part, tensor.F32)
-	k.call("index", "scatter_add_f32", places*max(outer*inner, alone), (inner+255)/256, outer, 1, k.dense(from, tensor.F32), at, to,
+	to := k.dense(part, d)
+	k.call("index", "scatter_add_"+d.String(), places*max(outer*inner, alone), (inner+255)/256, outer, 1, k.dense(from, d), at, to,
 		uint32(n), uint32(places), uint32(inner), failure{})
 	if !part.Dense {
 		k.copy(part, to)

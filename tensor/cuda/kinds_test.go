@@ -73,14 +73,32 @@ var kinds = []struct {
 	{"reductions of other dtypes", func(o *operands) (out []*tensor.Tensor) {
 		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
 			x := o.of(d, 4, 9)
-			out = append(out, x.Sum(0), x.Mean(1), x.Max(1), x.Min(0))
+			out = append(out, x.Sum(0), x.Mean(1), x.Max(1), x.Min(0), x.Prod(1))
 		}
 		x := o.of(tensor.F32, 4, 9).GtS(0)
-		return append(out, x.Any(0), x.All(1), x.Sum())
+		return append(out, x.Any(0), x.All(1), x.Sum(), x.Prod(0))
 	}},
-	{"places of the largest", func(o *operands) []*tensor.Tensor {
-		x := o.of(tensor.F32, 4, 9)
-		return []*tensor.Tensor{x.Argmax(1), x.Argmax(0), x.Argmin(1)}
+	{"places of the largest", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
+			x := o.of(d, 4, 9)
+			out = append(out, x.Argmax(1), x.Argmax(0), x.Argmin(1))
+		}
+		least := tensor.From(o.s, []int64{3, math.MaxInt64, math.MinInt64, 5, math.MinInt64, math.MaxInt64})
+		return append(out, least.Argmin(0), least.Argmax(0))
+	}},
+	{"other dtypes by index", func(o *operands) (out []*tensor.Tensor) {
+		idx, at := tensor.From(o.s, []int64{4, 0, 2, 2, 1, 0}, 2, 3), tensor.From(o.s, []int64{1, 4, 1, -5})
+		for _, d := range tensor.DTypes() {
+			x := o.of(d, 5, 3)
+			out = append(out, x.Gather(0, idx), x.IndexSelect(0, at), x.T().IndexSelect(1, at))
+			if d != tensor.Bool && !d.IsHalf() {
+				out = append(out, x.ScatterAdd(0, idx, o.of(d, 2, 3)), x.IndexAdd(0, at, o.of(d, 4, 3)))
+			}
+			if !d.IsHalf() {
+				out = append(out, x.Cumsum(0))
+			}
+		}
+		return out
 	}},
 	{"chain and reduction", func(o *operands) []*tensor.Tensor {
 		x := o.of(tensor.F32, 4, 9)

@@ -20,13 +20,18 @@ type fold struct {
 	name string
 }
 
-// foldOf returns how op reduces elements of dtype d. Smaller integers become i64, bools 0
-// and 1.
-func foldOf(op tensor.Op, d tensor.DType) (f fold, ok bool) {
-	f.d = d
-	if !d.IsFloat() {
-		f.d = tensor.I64
+// wide returns the dtype in which elements of d are folded: smaller integers become i64,
+// bools 0 and 1.
+func wide(d tensor.DType) tensor.DType {
+	if d.IsFloat() {
+		return d
 	}
+	return tensor.I64
+}
+
+// foldOf returns how op reduces elements of dtype d.
+func foldOf(op tensor.Op, d tensor.DType) (f fold, ok bool) {
+	f.d = wide(d)
 	switch op {
 	case tensor.OpSum:
 		f.name = "sum"
@@ -35,6 +40,8 @@ func foldOf(op tensor.Op, d tensor.DType) (f fold, ok bool) {
 		if f.d == tensor.I64 {
 			f.d = tensor.F64
 		}
+	case tensor.OpProd:
+		f.name = "prod"
 	case tensor.OpAmax, tensor.OpAny:
 		f.name = "max"
 	case tensor.OpAmin, tensor.OpAll:
@@ -170,18 +177,14 @@ const maxPlaces = 1 << 22
 func (k *kernel) place(op tensor.Op, out, x compile.Operand, dims []int64) {
 	results := out.Shape.Elems()
 	count := x.Shape.Elems() / results
-	if x.DType != tensor.F32 || count > maxPlaces {
+	d := wide(x.DType)
+	if d.IsHalf() || count > maxPlaces {
 		k.host = true
 		return
 	}
-	x = k.arranged(x, tensor.F32, dims)
-	if op == tensor.OpArgmin { // the largest of the negatives
-		t := k.temp(tensor.F32, x.Shape)
-		k.tiles(elementwise(tensor.OpNeg, t, x))
-		x = t
-	}
+	x = k.arranged(x, d, dims)
 	at := k.temp(tensor.I32, out.Shape)
-	k.call("reduce", "argmax_f32", results*count, results, 1, 1, x, at, uint32(count))
+	k.call("reduce", op.String()+"_"+d.String(), results*count, results, 1, 1, x, at, uint32(count))
 	k.copy(out, at)
 }
 

@@ -86,7 +86,8 @@ func (k *kernel) causalSoftmax(s *compile.Step) {
 // cumsum adds running sums along a dim, which is moved to the end, and turned round for
 // sums from there.
 func (k *kernel) cumsum(s *compile.Step) {
-	if s.In[0].DType != tensor.F32 {
+	d := wide(s.In[0].DType)
+	if d.IsHalf() {
 		k.host = true
 		return
 	}
@@ -102,11 +103,11 @@ func (k *kernel) cumsum(s *compile.Step) {
 	to := last(s.Out)
 	out := to
 	if !to.Dense {
-		out = k.temp(tensor.F32, to.Shape)
+		out = k.temp(d, to.Shape)
 	}
 	columns := to.Shape[len(to.Shape)-1]
 	rows := to.Shape.Elems() / columns
-	k.call("scan", "cumsum_f32", columns*max(rowSpeed*rows, alone/256), rows, 1, 1, k.dense(last(s.In[0]), tensor.F32), out, uint32(columns))
+	k.call("scan", "cumsum_"+d.String(), columns*max(rowSpeed*rows, alone/256), rows, 1, 1, k.dense(last(s.In[0]), d), out, uint32(columns))
 	if !to.Dense {
 		k.copy(to, out)
 	}

@@ -4,6 +4,8 @@
 #define SHARED static __attribute__((shared))
 #define THREADS(n) __attribute__((launch_bounds(n)))
 #define DEVICE static inline __attribute__((device, always_inline))
+typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned u32;
 typedef unsigned long long u64;
 typedef long long s64;
@@ -25,6 +27,9 @@ DEVICE u64 down(u64 v, u32 n) { return (u64)down((u32)(v >> 32), n) << 32 | down
 DEVICE s64 down(s64 v, u32 n) { return (s64)down((u64)v, n); }
 DEVICE double down(double v, u32 n) { return __builtin_bit_cast(double, down(__builtin_bit_cast(u64, v), n)); }
 DEVICE float up(float v, u32 n) { return __nvvm_shfl_sync_up_f32(~0u, v, n, 0); }
+DEVICE u32 up(u32 v, u32 n) { return __nvvm_shfl_sync_up_i32(~0u, v, n, 0); }
+DEVICE s64 up(s64 v, u32 n) { return (s64)((u64)up((u32)((u64)v >> 32), n) << 32 | up((u32)v, n)); }
+DEVICE double up(double v, u32 n) { return __builtin_bit_cast(double, up(__builtin_bit_cast(s64, v), n)); }
 
 // exponential returns e^x by operations that round as the manual says, so that it has the
 // same bits on every device. Below -87.3 it is 0, above 88.7 infinity.

@@ -2,10 +2,10 @@
 // the index, without atomics: a thread owns all that is added to an element.
 #include "device.h"
 
-// gather_axis_b32: y[o][j][i] = x[o][index[o][j][i]][i]. x has rows there, y and index
-// have so many places; grid.y is o. An index beyond rows leaves the element as it is;
-// failed becomes the first such place in y.
-KERNEL THREADS(256) gather_axis_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 places, u32 inner, u32 *failed) {
+// gather: y[o][j][i] = x[o][index[o][j][i]][i]. x has rows there, y and index have so many
+// places; grid.y is o. An index beyond rows leaves the element as it is; failed becomes the
+// first such place in y.
+template <class T> DEVICE void gather(const T *x, const int *index, T *y, u32 rows, u32 places, u32 inner, u32 *failed) {
 	u32 at = block() * 256 + thread();
 	if (at >= places * inner) return;
 	u64 k = (u64)block_y() * places * inner + at;
@@ -17,9 +17,17 @@ KERNEL THREADS(256) gather_axis_b32(const u32 *x, const int *index, u32 *y, u32 
 	y[k] = x[((u64)block_y() * rows + from) * inner + at % inner];
 }
 
-// scatter_add_f32: y[o][index[o][j][i]][i] += s[o][j][i], in the order of j. See
-// gather_axis_b32.
-KERNEL THREADS(256) scatter_add_f32(const float *s, const int *index, float *y, u32 rows, u32 places, u32 inner, u32 *failed) {
+#define GATHER(NAME, T) \
+	KERNEL THREADS(256) NAME(const T *x, const int *index, T *y, u32 rows, u32 places, u32 inner, u32 *failed) { \
+		gather<T>(x, index, y, rows, places, inner, failed); \
+	}
+GATHER(gather_axis_b8, u8)
+GATHER(gather_axis_b16, u16)
+GATHER(gather_axis_b32, u32)
+GATHER(gather_axis_b64, u64)
+
+// scatter: y[o][index[o][j][i]][i] += s[o][j][i], in the order of j. See gather.
+template <class T> DEVICE void scatter(const T *s, const int *index, T *y, u32 rows, u32 places, u32 inner, u32 *failed) {
 	u32 i = block() * 256 + thread();
 	if (i >= inner) return;
 	for (u32 j = 0; j < places; j++) {
@@ -30,8 +38,18 @@ KERNEL THREADS(256) scatter_add_f32(const float *s, const int *index, float *y, 
 	}
 }
 
+#define SCATTER(NAME, T) \
+	KERNEL THREADS(256) NAME(const T *s, const int *index, T *y, u32 rows, u32 places, u32 inner, u32 *failed) { \
+		scatter<T>(s, index, y, rows, places, inner, failed); \
+	}
+SCATTER(scatter_add_f32, float)
+SCATTER(scatter_add_f64, double)
+SCATTER(scatter_add_i32, u32)
+SCATTER(scatter_add_i64, u64)
+SCATTER(scatter_add_u8, u8)
+
 // index_chain links equal indices: next[j] is the first place after j with j's index, or
-// places; first[j] is 1 if there is none before. failed is as in gather_axis_b32.
+// places; first[j] is 1 if there is none before. failed is as in gather.
 KERNEL THREADS(256) index_chain(const int *index, u32 *next, u32 *first, u32 rows, u32 places, u32 *failed) {
 	SHARED int tile[256];
 	u32 j = block() * 256 + thread();
@@ -54,19 +72,30 @@ KERNEL THREADS(256) index_chain(const int *index, u32 *next, u32 *first, u32 row
 	first[j] = leads;
 }
 
-// index_add_f32: y[o][index[j]][i] += s[o][j][i], in the order of j, which is in chains
-// that index_chain made. Block j of the grid's x follows the chain that begins there.
-KERNEL THREADS(256) index_add_f32(const float *s, const int *index, const u32 *next, const u32 *first, float *y,
+// add: y[o][index[j]][i] += s[o][j][i], in the order of j, which is in chains that
+// index_chain made. Block j of the grid's x follows the chain that begins there.
+template <class T> DEVICE void add(const T *s, const int *index, const u32 *next, const u32 *first, T *y,
 	u32 rows, u32 places, u32 inner) {
 	int to = index[block()];
 	if (!first[block()] || to < 0 || to >= rows) return;
-	float *row = y + ((u64)block_y() * rows + to) * inner;
+	T *row = y + ((u64)block_y() * rows + to) * inner;
 	for (u32 i = thread(); i < inner; i += 256) {
-		float v = row[i];
+		T v = row[i];
 		for (u32 j = block(); j < places; j = next[j]) v += s[((u64)block_y() * places + j) * inner + i];
 		row[i] = v;
 	}
 }
+
+#define ADD(NAME, T) \
+	KERNEL THREADS(256) NAME(const T *s, const int *index, const u32 *next, const u32 *first, T *y, \
+		u32 rows, u32 places, u32 inner) { \
+		add<T>(s, index, next, first, y, rows, places, inner); \
+	}
+ADD(index_add_f32, float)
+ADD(index_add_f64, double)
+ADD(index_add_i32, u32)
+ADD(index_add_i64, u64)
+ADD(index_add_u8, u8)
 
 // index_check makes index, of i64, one of i32 that is within rows: out[j] is -1 where
 // ignores is set and index[j] is ignored, 0 where it is out of range. failed becomes the

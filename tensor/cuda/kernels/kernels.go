@@ -25,15 +25,21 @@ var Modules = map[string][]string{
 	"gemm": {
 		"gemm_f32", "gemm_f64", "gemm_i32", "gemm_i64", "gemm_small_f32", "gemm_small_f64", "gemm_small_i32", "gemm_small_i64",
 	},
-	"index": {"gather_axis_b32", "scatter_add_f32", "index_chain", "index_add_f32", "index_check", "index_failed"},
-	"loss":  {"targets_count", "cross_entropy_f32", "quotient_f32"},
-	"move":  {"transpose_b32", "swap_b32", "gather_b32"},
-	"norm":  {"layernorm_f32", "rmsnorm_f32", "layernorm_grad_f32", "rmsnorm_grad_f32"},
-	"pool":  {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
-	"reduce": {
-		"sum_f32", "sum_f64", "sum_i64", "max_f32", "max_f64", "max_i64", "min_f32", "min_f64", "min_i64", "sum_columns_f32", "argmax_f32",
+	"index": {
+		"gather_axis_b8", "gather_axis_b16", "gather_axis_b32", "gather_axis_b64",
+		"scatter_add_f32", "scatter_add_f64", "scatter_add_i32", "scatter_add_i64", "scatter_add_u8",
+		"index_add_f32", "index_add_f64", "index_add_i32", "index_add_i64", "index_add_u8",
+		"index_chain", "index_check", "index_failed",
 	},
-	"scan":    {"cumsum_f32"},
+	"loss": {"targets_count", "cross_entropy_f32", "quotient_f32"},
+	"move": {"transpose_b32", "swap_b32", "gather_b8", "gather_b32"},
+	"norm": {"layernorm_f32", "rmsnorm_f32", "layernorm_grad_f32", "rmsnorm_grad_f32"},
+	"pool": {"maxpool2d_f32", "avgpool2d_f32", "maxpool2d_grad_f32", "avgpool2d_grad_f32"},
+	"reduce": {
+		"sum_f32", "sum_f64", "sum_i64", "prod_f32", "prod_f64", "prod_i64", "max_f32", "max_f64", "max_i64", "min_f32", "min_f64", "min_i64",
+		"sum_columns_f32", "argmax_f32", "argmax_f64", "argmax_i64", "argmin_f32", "argmin_f64", "argmin_i64",
+	},
+	"scan":    {"cumsum_f32", "cumsum_f64", "cumsum_i64"},
 	"softmax": {"softmax_f32", "causal_softmax_f32", "log_softmax_f32", "softmax_grad_f32", "log_softmax_grad_f32"},
 }
 

@@ -1,4 +1,4 @@
-// Kernels that move elements of 4 bytes.
+// Kernels that move elements of 4 bytes, and rows of bytes.
 #include "device.h"
 
 #define TILE 32
@@ -29,10 +29,10 @@ KERNEL THREADS(256) swap_b32(const u32 *x, u32 *y, u32 rows, u32 columns, u32 in
 	for (u32 k = thread(); k < inner; k += 256) to[k] = from[k];
 }
 
-// gather_b32: row r of y[o] is row index[r] of x[o], which has so many rows; grid.x is the
+// gather: row r of y[o] is row index[r] of x[o], which has so many rows; grid.x is the
 // rows of y[o], grid.y is o. An index beyond them leaves the row as it is; failed becomes
 // the first such r.
-KERNEL THREADS(256) gather_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 columns, u32 *failed) {
+template <class T> DEVICE void gather(const T *x, const int *index, T *y, u32 rows, u32 columns, u32 *failed) {
 	u32 r = block();
 	x += (u64)block_y() * rows * columns;
 	y += (u64)block_y() * blocks() * columns;
@@ -42,4 +42,11 @@ KERNEL THREADS(256) gather_b32(const u32 *x, const int *index, u32 *y, u32 rows,
 		return;
 	}
 	for (u32 i = thread(); i < columns; i += 256) y[(u64)r * columns + i] = x[(u64)from * columns + i];
+}
+
+KERNEL THREADS(256) gather_b8(const u8 *x, const int *index, u8 *y, u32 rows, u32 columns, u32 *failed) {
+	gather<u8>(x, index, y, rows, columns, failed);
+}
+KERNEL THREADS(256) gather_b32(const u32 *x, const int *index, u32 *y, u32 rows, u32 columns, u32 *failed) {
+	gather<u32>(x, index, y, rows, columns, failed);
 }

@@ -22,6 +22,11 @@ KERNEL THREADS(ROW) sum_f32(const float *x, float *y, u32 columns, u32 part, flo
 KERNEL THREADS(ROW) sum_f64(const double *x, double *y, u32 columns, u32 part, double scale) { REDUCE(Sum, double) = v * scale; }
 KERNEL THREADS(ROW) sum_i64(const s64 *x, s64 *y, u32 columns, u32 part, s64 scale) { REDUCE(Sum, s64) = v * scale; }
 
+// prod_f32: y[r][p] is the product of part p of row r of x.
+KERNEL THREADS(ROW) prod_f32(const float *x, float *y, u32 columns, u32 part) { REDUCE(Product, float) = v; }
+KERNEL THREADS(ROW) prod_f64(const double *x, double *y, u32 columns, u32 part) { REDUCE(Product, double) = v; }
+KERNEL THREADS(ROW) prod_i64(const s64 *x, s64 *y, u32 columns, u32 part) { REDUCE(Product, s64) = v; }
+
 // max_f32: y[r][p] is the largest of part p of row r of x, NaN if it has one.
 KERNEL THREADS(ROW) max_f32(const float *x, float *y, u32 columns, u32 part) { REDUCE(Max, float) = v; }
 KERNEL THREADS(ROW) max_f64(const double *x, double *y, u32 columns, u32 part) { REDUCE(Max, double) = v; }
@@ -49,34 +54,46 @@ KERNEL THREADS(ROW) sum_columns_f32(const float *x, float *y, u32 rows, u32 colu
 	y[((u64)block_z() * blocks_y() + block_y()) * columns + i] = v * scale;
 }
 
-// before reports whether element i with value a is the maximum rather than j with b: NaN
-// above all numbers, and the first of equals.
-DEVICE bool before(float a, u32 i, float b, u32 j) {
+// before reports whether element i with value a is the extreme rather than j with b: NaN
+// before all numbers, and the first of equals. The extreme is the least where LEAST is set.
+template <bool LEAST, class T> DEVICE bool before(T a, u32 i, T b, u32 j) {
 	bool nan_a = a != a, nan_b = b != b;
 	if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
-	return a > b || (a == b && i < j);
+	return (LEAST ? a < b : a > b) || (a == b && i < j);
 }
 
-// argmax_f32: y[r] is the place of the first maximum of row r of x.
-KERNEL THREADS(ROW) argmax_f32(const float *x, u32 *y, u32 columns) {
-	SHARED float values[ROW / 32];
-	SHARED u32 places[ROW / 32];
-	const float *row = x + (u64)block() * columns;
-	float v = -__builtin_inff();
+// extreme returns the place of the first extreme of a row of x, in thread 0.
+template <bool LEAST, class T> DEVICE u32 extreme(const T *x, u32 columns, T *values, u32 *places) {
+	const T *row = x + (u64)block() * columns;
+	T v = LEAST ? Limit<T>::most() : Limit<T>::least();
 	u32 at = ~0u;
 	for (u32 i = thread(); i < columns; i += ROW) {
-		if (before(row[i], i, v, at)) v = row[i], at = i;
+		if (before<LEAST>(row[i], i, v, at)) v = row[i], at = i;
 	}
 	for (u32 n = 16; n; n /= 2) {
-		float other = down(v, n);
+		T other = down(v, n);
 		u32 place = down(at, n);
-		if (before(other, place, v, at)) v = other, at = place;
+		if (before<LEAST>(other, place, v, at)) v = other, at = place;
 	}
 	if (thread() % 32 == 0) values[thread() / 32] = v, places[thread() / 32] = at;
 	barrier();
-	if (thread()) return;
-	for (u32 w = 1; w < ROW / 32; w++) {
-		if (before(values[w], places[w], v, at)) v = values[w], at = places[w];
+	for (u32 w = 1; w < ROW / 32 && thread() == 0; w++) {
+		if (before<LEAST>(values[w], places[w], v, at)) v = values[w], at = places[w];
 	}
-	y[block()] = at;
+	return at;
 }
+
+#define PLACE(LEAST, T) \
+	SHARED T values[ROW / 32]; \
+	SHARED u32 places[ROW / 32]; \
+	u32 at = extreme<LEAST, T>(x, columns, values, places); \
+	if (thread() == 0) y[block()] = at;
+
+// argmax_f32: y[r] is the place of the first maximum of row r of x, argmin_f32 of the
+// first minimum.
+KERNEL THREADS(ROW) argmax_f32(const float *x, u32 *y, u32 columns) { PLACE(false, float) }
+KERNEL THREADS(ROW) argmax_f64(const double *x, u32 *y, u32 columns) { PLACE(false, double) }
+KERNEL THREADS(ROW) argmax_i64(const s64 *x, u32 *y, u32 columns) { PLACE(false, s64) }
+KERNEL THREADS(ROW) argmin_f32(const float *x, u32 *y, u32 columns) { PLACE(true, float) }
+KERNEL THREADS(ROW) argmin_f64(const double *x, u32 *y, u32 columns) { PLACE(true, double) }
+KERNEL THREADS(ROW) argmin_i64(const s64 *x, u32 *y, u32 columns) { PLACE(true, s64) }

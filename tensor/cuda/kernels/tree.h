@@ -25,6 +25,11 @@ template <class T> struct Sum {
 	STATIC T of(T a, T b) { return a + b; }
 };
 
+template <class T> struct Product {
+	STATIC T zero() { return 1; }
+	STATIC T of(T a, T b) { return a * b; }
+};
+
 template <class T> struct Max { // NaN if any is
 	STATIC T zero() { return Limit<T>::least(); }
 	STATIC T of(T a, T b) { return a != a || a > b ? a : b; }
