@@ -124,7 +124,8 @@ func rankMeddled(spec string) error {
 		fmt.Fprintln(out, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; "))
 	}
 	defer say("end")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	// less than the parent waits for a word
+	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
 	defer cancel()
 	g, err := Init(ctx, nil)
 	if err != nil {
