@@ -327,6 +327,31 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
+// TestLongExtremes wants a NaN or an extreme of a row that threads fold in pieces,
+// wherever it is.
+func TestLongExtremes(t *testing.T) {
+	s := session(t)
+	const n = 150_001
+	for _, at := range []int{0, 1<<16 - 1, 1 << 16, n - 1} {
+		for _, odd := range []float64{math.NaN(), 2, -2} {
+			v := make([]float64, n)
+			v[at] = odd
+			for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+				x := tensor.From(s, v).Cast(d)
+				most, least := max(0, odd), min(0, odd)
+				for name, c := range map[string]struct {
+					y    *tensor.Tensor
+					want float64
+				}{"max": {x.Max(), most}, "min": {x.Min(), least}, "sum": {x.Sum(), odd}, "prod": {x.AddS(1).Prod(), odd + 1}} {
+					if got, err := c.y.Item(); err != nil || got != c.want && !(got != got && c.want != c.want) {
+						t.Errorf("%s of %v, %v at %d: %v, %v; expected %v", name, d, odd, at, got, err, c.want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestConvolutionInPieces wants convolutions whose window matrix is made in pieces to
 // agree with the plain definition.
 func TestConvolutionInPieces(t *testing.T) {

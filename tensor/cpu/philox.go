@@ -52,8 +52,8 @@ func (s *source) block(n uint64) *[4]uint32 {
 	return &s.words
 }
 
-// unit returns a word's number in [0, 1) of f32: its upper 24 bits. That of element i is of
-// word i%4 of block i/4.
+// unit returns the number in [0, 1) that a word stands for in f32: its upper 24 bits.
+// Element i has word i%4 of block i/4.
 func unit(w uint32) float64 { return float64(w>>8) * 0x1p-24 }
 
 // f64 returns element i, uniform in [0, 1): 53 bits of a pair of words, the low one
