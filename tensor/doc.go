@@ -64,6 +64,7 @@
 //	show.go                content as text, as NumPy prints it
 //	create.go fill.go      tensors of constants, of bytes; random.go of random numbers
 //	signal.go              names for parts of a program, for placements
+//	tape.go                the program being recorded, and where a tensor is
 //	saver.go lost.go       values written to files; the names of lost tensors
 //	ops_*.go               the operations as methods
 //	engine.go              the interface of an engine

@@ -61,7 +61,7 @@ func (s *Session) SaveTo(ctx context.Context, files []*os.File, base int64, ts [
 		}
 	}
 	if e, ok := s.eng.(Saver); ok && e.Writers() > 0 {
-		return s.saveThere(ctx, e, files, base, ts)
+		return saveBy(ctx, e, s, files, base, ts)
 	}
 	pieces := make([]Piece, len(ts))
 	for i, t := range ts {
@@ -81,7 +81,8 @@ func (s *Session) SaveTo(ctx context.Context, files []*os.File, base int64, ts [
 	return [][]Piece{pieces}, nil
 }
 
-func (s *Session) saveThere(ctx context.Context, e Saver, files []*os.File, base int64, ts []*Tensor) ([][]Piece, error) {
+// saveBy has e, the engine of s, write the tensors.
+func saveBy(ctx context.Context, e Saver, s *Session, files []*os.File, base int64, ts []*Tensor) ([][]Piece, error) {
 	if err := s.enter("save"); err != nil {
 		return nil, err
 	}

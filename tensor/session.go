@@ -206,7 +206,9 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	}
 	got, err := s.eng.Submit(s.ctx, b)
 	if errors.Is(err, ErrNoSpace) && s.reclaim(b) {
-		got, err = s.retry(b)
+		again := *b
+		again.Frees = nil // done when it failed
+		got, err = s.eng.Submit(s.ctx, &again)
 	}
 	s.settled = sync || v != nil
 	for _, u := range b.Uploads {

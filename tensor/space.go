@@ -45,13 +45,6 @@ func (s *Session) reclaim(b *Batch) bool {
 	return err == nil
 }
 
-// retry submits b again, whose frees were done when it failed.
-func (s *Session) retry(b *Batch) ([]Fetched, error) {
-	again := *b
-	again.Frees = nil
-	return s.eng.Submit(s.ctx, &again)
-}
-
 // largeBytes is the least size of a value that largeValues keeps.
 const largeBytes = 1 << 20
 
