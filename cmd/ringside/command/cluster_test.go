@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/trace"
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
@@ -97,10 +98,12 @@ func (c *command) end() error {
 }
 
 // TestUp runs a cluster that train finds by itself, that restarts a killed worker, and
-// that an interrupt ends.
+// that an interrupt ends. Its trace has the worker that was killed and the one that took
+// its place.
 func TestUp(t *testing.T) {
 	runtimeDir(t)
-	up := start(t, "up", "-n", "2")
+	file := filepath.Join(t.TempDir(), "up.json")
+	up := start(t, "up", "-n", "2", "--trace", file)
 	up.wait(`^dispatcher: process \d+`)
 	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
 	if err != nil {
@@ -140,6 +143,11 @@ func TestUp(t *testing.T) {
 	up.wait("^ended$")
 	if err := up.end(); err != nil {
 		t.Errorf("up: %v", err)
+	}
+	if f := parsed(t, file); len(f.Processes) != 4 {
+		t.Errorf("the trace has %v, expected a dispatcher and three workers", f.Processes)
+	} else if s := trace.Summarize(f); len(s.Ops) == 0 {
+		t.Errorf("the trace has no operations: %+v", s)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
 )
@@ -111,6 +112,18 @@ func (r *recording) begin(ctx context.Context, m *client.Monitor) (err error) {
 	}
 	r.Recorder, err = trace.Start(ctx, m, &o)
 	return err
+}
+
+// of begins to record c, if that is wanted.
+func (r *recording) of(ctx context.Context, c *cluster.Cluster) error {
+	if !r.wanted() {
+		return nil
+	}
+	m, err := client.NewMonitor(ctx, nil, c.Addr())
+	if err != nil {
+		return err
+	}
+	return r.begin(ctx, m)
 }
 
 // maxTraceMiB is more than a viewer opens.

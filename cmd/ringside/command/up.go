@@ -59,6 +59,7 @@ func newUp() *cobra.Command {
 		addr, far       string
 		known           keys
 		place, on       string
+		rec             recording
 	)
 	c := &cobra.Command{
 		Use:   "up",
@@ -73,6 +74,9 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
     ringside worker --join 10.0.0.1:7000 --secret-file secret        on another
 
 With --tls, on all hosts, what goes between them is encrypted.
+
+--trace FILE and --log FILE write what the workers do for all clients from now on until the end; a client of its own process adds
+its part with train --trace. See trace view.
 
 With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where GPUs can be used.
 
@@ -113,10 +117,15 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			workers = len(devices)
-			c, err := cluster.Start(cmd.Context(), &cluster.Options{
+			// It outlives an interrupt, so that a trace has its end.
+			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
 				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := rec.of(cmd.Context(), c); err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
@@ -128,12 +137,21 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if far != "" {
 				fmt.Fprintf(out, "other hosts join at %s\n", far)
 			}
-			err = c.Wait()
-			if cmd.Context().Err() != nil {
-				fmt.Fprintln(out, "ended")
-				return nil
+			select {
+			case <-c.Done():
+			case <-cmd.Context().Done():
 			}
-			return err
+			if e := rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); e != nil {
+				log.Warn("the trace ends early", "err", e)
+			}
+			if cmd.Context().Err() == nil {
+				return c.Wait()
+			}
+			if err := c.Close(); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "ended")
+			return nil
 		},
 	}
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers; on GPUs the default is one for each")
@@ -144,6 +162,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	workFlag(c.Flags(), &work)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	known.flags(c.Flags())
+	rec.flags(c.Flags())
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
 	return c
 }
