@@ -319,8 +319,12 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 		out.name, out.cat = r.stepName(e), catStep
 	case client.EventCollective, client.EventOverlapped:
 		out.name, out.cat = "unknown collective", catCollective
-		if k := protocol.Kind(e.What); e.What < 256 && k.Valid() {
+		kind, way := e.Collective()
+		if k := protocol.Kind(kind); k.Valid() {
 			out.name = k.String()
+		}
+		if way := way.String(); way != "" {
+			out.args = append(out.args, arg{key: "path", text: way})
 		}
 	default:
 		return // of a newer worker

@@ -40,6 +40,7 @@ type carrier struct {
 
 // movement is one tensor of a collective that was started.
 type movement struct {
+	group    *collective.Group
 	work     *collective.Work // nil if it is done
 	err      error            // its error, if it is done
 	src, dst *shm.Block       // a reference each; nil for no bytes
@@ -234,7 +235,7 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 		r.Src, r.Dst = bytesOr(u.src, in), bytesOr(u.dst, out)
 		c.show(group, u.src)
 		c.show(group, u.dst)
-		c.sends(u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
+		c.sends(u, group, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
 		if step.inline {
 			asked := time.Now()
 			u.err = c.call(ctx, &r, group)
@@ -247,8 +248,9 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 	return all, failed
 }
 
-// sends counts a call of a collective that sends n bytes.
-func (c *carrier) sends(u *movement, n int64) {
+// sends counts a call of a collective in g that sends n bytes.
+func (c *carrier) sends(u *movement, g *collective.Group, n int64) {
+	u.group = g
 	c.traffic.calls++
 	c.traffic.moved += uint64(n)
 	u.moved = n
@@ -257,8 +259,8 @@ func (c *carrier) sends(u *movement, n int64) {
 
 // transfer starts sending a value to a worker of another stage, or receiving one.
 func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint64, failed error) ([]movement, error) {
-	m, u := &x.Moves[0], &movement{began: c.monitor.now()}
 	pipe, size := c.pipes[[2]int(x.Group)], x.DType.Size()
+	m, u := &x.Moves[0], &movement{group: pipe, began: c.monitor.now()}
 	if x.Kind == protocol.Recv {
 		n := m.OutShape.Elems() * size
 		if failed == nil {
@@ -271,7 +273,7 @@ func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint6
 	if failed == nil {
 		failed = c.buffers(u, ids[m.In], 0, false, false)
 	}
-	c.sends(u, int64(n))
+	c.sends(u, pipe, int64(n))
 	u.work = collective.SendAsync(ctx, pipe, bytesOr(u.src, n), 1)
 	return []movement{*u}, failed
 }
@@ -377,7 +379,20 @@ func (c *carrier) waited(kind protocol.Kind, u *movement, asked time.Time) {
 	if u.work != nil {
 		event = wire.EventOverlapped
 	}
-	c.monitor.collective(c.id, &c.usage, event, uint64(kind), u.began, asked, u.moved)
+	if c.monitor.on {
+		c.monitor.collective(c.id, &c.usage, event, wire.PackCollective(uint8(kind), wayOf(u.group)), u.began, asked, u.moved)
+	}
+}
+
+// wayOf returns how the ranks of a group reach each other.
+func wayOf(g *collective.Group) wire.Way {
+	switch hosts := len(g.Hosts()); hosts {
+	case 1:
+		return wire.WayShared
+	case g.Size():
+		return wire.WayTCP
+	}
+	return wire.WayBoth
 }
 
 // abandon waits until the movements that are still under way have ended, after a failure

@@ -114,9 +114,9 @@ func (c *carrier) sumAndAgree(ctx context.Context, r *rankPlan, input uint64, fa
 	}
 	writeVote(room[n:], x.Op, x.DType, failed != nil)
 	var u movement
-	c.sends(&u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
-	raw := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Src: room, Dst: room}
 	g := c.groups[x.Dim]
+	c.sends(&u, g, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
+	raw := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Src: room, Dst: room}
 	asked := time.Now()
 	err = c.call(ctx, &raw, g)
 	c.took += time.Since(asked)

@@ -65,8 +65,9 @@ const (
 	// EventProgram is a program that was run. The field What has 8 bytes of its hash,
 	// Bytes its number of instructions.
 	EventProgram EventKind = 2
-	// EventCollective is a collective for which the worker waited. The field What has its
-	// kind in package collective/protocol, Bytes the bytes that the worker sent.
+	// EventCollective is a collective for which the worker waited. The lowest byte of the
+	// field What has its kind in package collective/protocol, the next one its Way; Bytes
+	// has the bytes that the worker sent.
 	EventCollective EventKind = 3
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.
@@ -118,6 +119,32 @@ func (n *Numbers) Next(kind uint32) uint32 {
 
 // Numbered returns the field What of EventMessage and EventSent.
 func Numbered(kind, number uint32) uint64 { return uint64(number)<<32 | uint64(kind) }
+
+// Way is how the ranks of a collective reach each other.
+type Way uint8
+
+// Ways of collectives. A number is never used twice.
+const (
+	WayShared Way = 1 // shared memory
+	WayTCP    Way = 2 // TCP
+	WayBoth   Way = 3 // shared memory inside of hosts, and TCP across
+)
+
+// String returns the way in words; empty for one that is not known.
+func (w Way) String() string {
+	if int(w) >= len(ways) {
+		return ""
+	}
+	return ways[w]
+}
+
+var ways = [...]string{WayShared: "shared memory", WayTCP: "TCP", WayBoth: "shared memory inside of hosts, TCP across"}
+
+// PackCollective returns the field What of EventCollective.
+func PackCollective(kind uint8, way Way) uint64 { return uint64(way)<<8 | uint64(kind) }
+
+// Collective returns the kind and the way of an EventCollective or EventOverlapped.
+func (e *Event) Collective() (kind uint8, way Way) { return uint8(e.What), Way(e.What >> 8) }
 
 // packed is the number of operations that an event names.
 const packed = 8
