@@ -106,6 +106,27 @@ func TestFarConformance(t *testing.T) {
 	})
 }
 
+// checkPaths checks what an engine says of how it reaches a worker, of which both dialed
+// the dispatcher over the transports of these names.
+func checkPaths(t *testing.T, e *client.Engine, over [2]string) {
+	t.Helper()
+	want := map[[2]string][2]string{
+		{"local", "local"}: {"a queue of their own in shared memory", ""},
+		{"local", "tcp"}:   {"TCP, a connection of their own", "the worker joined the dispatcher over TCP"},
+		{"tcp", "local"}:   {"TCP, a connection of their own", "the client reached the dispatcher over TCP"},
+		{"tcp", "tcp"}:     {"TCP, a connection of their own", "the client reached the dispatcher over TCP"},
+	}[over]
+	lines := e.Explain()
+	for i, p := range e.Paths() {
+		if p.String() != lines[i] || len(p.Workers) != 1 || !strings.HasPrefix(p.Why, want[1]) || (p.Why == "") != (want[1] == "") {
+			t.Errorf("%q is %+v, expected because %q", lines[i], p, want[1])
+		}
+	}
+	if all := strings.Join(lines, "\n"); len(lines) != 2 || !strings.Contains(all, want[0]) {
+		t.Errorf("%s\nexpected %q", all, want[0])
+	}
+}
+
 // TestFarValues moves values of many sizes there and back; none of their bytes goes
 // through the dispatcher, be they read in place or sent from one to the other.
 func TestFarValues(t *testing.T) {
@@ -113,6 +134,7 @@ func TestFarValues(t *testing.T) {
 		t.Run(fmt.Sprintf("client %s worker %s", over[0], over[1]), func(t *testing.T) {
 			c := startFar(t, over[1])
 			e := c.dial(t, over[0], client.Options{})
+			checkPaths(t, e, over)
 			s := tensor.NewSession(e, &tensor.SessionOptions{Context: testContext(t)})
 			for i, n := range []int{1, 63, 64, 65, 1000, 128 << 10, 128<<10 + 1, 700_001, 5 << 20} {
 				src := make([]uint8, n)

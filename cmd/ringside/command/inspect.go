@@ -31,7 +31,8 @@ func newInspect() *cobra.Command {
 		Short: "show the rings and segments that running processes share",
 		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
 the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
-same memory. First come the workers' devices. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
+same memory. First come the workers' devices, and which workers of a session reach each other by
+shared memory and which by TCP, and why. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
 asked anything, and the processes may hang or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,6 +58,17 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 				}
 				slices.Sort(pids)
 				pids = slices.Compact(pids)
+				if !asJSON {
+					w, err := watcher(cmd.Context(), addr, &keys{})
+					if err != nil {
+						return err
+					}
+					lines, err := workerPaths(cmd.Context(), w)
+					if err = errors.Join(err, w.Close()); err != nil {
+						return err
+					}
+					heads = append(heads, lines...)
+				}
 			}
 			var all []local.Mapping
 			for _, pid := range pids {

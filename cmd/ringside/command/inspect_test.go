@@ -53,6 +53,11 @@ func TestInspect(t *testing.T) {
 	if kinds[local.MappedRings] < 4 || kinds[local.MappedBells] < 3 || kinds[local.MappedSegment] < 1 {
 		t.Errorf("found %v", kinds)
 	}
+	addr := busyCluster(t)
+	out, _, err = execute(t, "inspect", "--connect", addr)
+	if err != nil || !strings.Contains(out, ", summer: w0 and w1: shared memory\n") {
+		t.Errorf("no path of the workers: %v in\n%.600s", err, out)
+	}
 	for start := time.Now(); ; runtime.Gosched() { // until a waiting process sleeps
 		out, _, err = execute(t, "inspect", "--pid", strconv.Itoa(os.Getpid()))
 		if err == nil && strings.Contains(out, "capacity 1048576") && strings.Contains(out, "asleep") {

@@ -427,6 +427,9 @@ type Traffic struct {
 	CollectivesHidden *float64 `json:"collectives_hidden,omitempty"`
 	// Plans counts the programs that were rewritten for the workers.
 	Plans uint64 `json:"plans,omitempty"`
+	// Paths say how bytes go between the client and its workers, of a cluster of its own
+	// also between the workers, and why not a faster way.
+	Paths []string `json:"paths,omitempty"`
 
 	first client.Stats
 }
@@ -471,6 +474,15 @@ func (s *seat) trained(n int) {
 				seconds, hidden := took.Seconds()/float64(n-1)/float64(s.Workers), float64(now.Hidden-s.first.Hidden)/float64(took)
 				s.CollectiveSeconds, s.CollectivesHidden = &seconds, &hidden
 			}
+		}
+	}
+	s.Paths = s.client.Explain()
+	if s.cluster != nil && s.Workers > 1 {
+		if w, err := client.NewMonitor(context.Background(), nil, s.addr); err == nil {
+			// An error leaves these lines out.
+			lines, _ := workerPaths(context.Background(), w)
+			s.Paths = append(s.Paths, lines...)
+			_ = w.Close()
 		}
 	}
 	if st, err := status(context.Background(), &client.Options{Secret: s.secret, TLS: s.tls}, s.addr); err == nil {

@@ -49,7 +49,8 @@ func newPlanDump() *cobra.Command {
 		Short: "show a program before and after it is compiled",
 		Long: `Dump shows the program of one training step as it was recorded and the plan that it is compiled to: the steps, what
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
-The plan of a program of your own is what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
+A program of your own is what Session.Tape returns; write its bytes, Append(nil), to a file for --program. The plans of all programs
+that run are what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
 
 A step is a line: outputs = operation operands [numbers of the operation]. in0 is an input, out0 a result, s0 a scalar, t@4096 a
 temporary at that byte of the plan's memory. f32[2 64] is dtype and shape; /[1 64]+0 are the strides and the first element where

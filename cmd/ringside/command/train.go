@@ -428,6 +428,11 @@ func (o *outcome) write(w io.Writer) error {
 		}
 		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most%s", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep), hidden)
 	}
+	if o.Traffic != nil {
+		for _, p := range o.Paths {
+			row("path", "%s", p)
+		}
+	}
 	if len(o.Losses) > 0 { // none, if an error came before the first was read
 		row("loss", "%.4f", o.Loss)
 	}

@@ -206,9 +206,14 @@ func parsed(t *testing.T, path string) *trace.File {
 // sender and at its receiver, and view and its pictures show it.
 func TestTrainTrace(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, errOut, err := execute(t, "train", "--data", textFile(t), "--batch", "2", "--sample", "0", "--workers", "2", "--steps", "4", "--loss-every", "2", "--trace", "t.json", "--log", "t.log", "--trace-mib", "32")
+	out, errOut, err := execute(t, "train", "--data", textFile(t), "--batch", "2", "--sample", "0", "--workers", "2", "--steps", "4", "--loss-every", "2", "--trace", "t.json", "--log", "t.log", "--trace-mib", "32")
 	if err != nil || !strings.Contains(errOut, "events of 2 workers in t.json") {
 		t.Fatalf("%v\n%s", err, errOut)
+	}
+	for _, want := range []string{"messages, client and w0, w1: a queue of their own", "tensors, client and w0, w1: shared memory", ": w0 and w1: shared memory"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 	f := parsed(t, "t.json")
 	s := trace.Summarize(f)
@@ -218,7 +223,7 @@ func TestTrainTrace(t *testing.T) {
 	if s.Steps != 2 || s.RoundTrips == 0 || s.Uploads.Bytes == 0 || s.Reads.Count == 0 || len(s.Ops) == 0 || len(s.Lanes) != 3 {
 		t.Errorf("%+v", s)
 	}
-	out, _, err := execute(t, "trace", "view", "t.json", "--svg", "t.svg", "--png", "t.png", "--ops", "1")
+	out, _, err = execute(t, "trace", "view", "t.json", "--svg", "t.svg", "--png", "t.png", "--ops", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +249,7 @@ func TestTrainTrace(t *testing.T) {
 	if b, err = os.ReadFile("t.log"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"seq time_us event", `"send Run"`, `"step"`, `"collective"`} {
+	for _, want := range []string{"seq time_us event", `"send Run"`, `"step"`, `"collective"`, ` path="shared memory"`} {
 		if !bytes.Contains(b, []byte(want)) {
 			t.Errorf("no %s in the log", want)
 		}

@@ -20,6 +20,8 @@ type channels struct {
 	to     ipc.Conn      // where messages go: conn until own is taken, then own
 	offer  *os.File      // of own, not taken yet
 
+	refused error // why an offer could not be taken; nil otherwise
+
 	msg       ipc.Message // the worker's next message, if held
 	held      bool
 	single    bool        // no other worker serves the session

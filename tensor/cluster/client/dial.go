@@ -66,6 +66,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		e.Close()
 		return nil, err
 	}
+	e.paths.all = pathsOf(&e.team, &e.channels)
 	e.smu.Lock()
 	defer e.smu.Unlock()
 	e.trimmer = time.AfterFunc(trimEvery, e.trim)

@@ -55,6 +55,7 @@ type Engine struct {
 	cancel context.CancelFunc
 	stats  counters
 	events *Events // nil unless Options.Trace
+	paths
 
 	watched watched // the context of the last Submit
 
@@ -114,7 +115,10 @@ type sent struct {
 	bytes int
 }
 
-var _ tensor.Engine = (*Engine)(nil)
+var (
+	_ tensor.Engine    = (*Engine)(nil)
+	_ tensor.Explainer = (*Engine)(nil)
+)
 
 // Stats are an engine's counters.
 type Stats struct {

@@ -35,6 +35,7 @@ func (e *Engine) takeOffer(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ipc.ContextError(ctx)
 	default:
+		e.refused = err
 		e.log.Warn("no connection of its own with the worker: the session uses the dispatcher", "worker", e.workers[0].name, "err", err)
 	}
 	return nil

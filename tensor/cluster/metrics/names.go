@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -70,6 +71,7 @@ const (
 const (
 	workerPrefix = "worker."
 	opPrefix     = "op."
+	pathPrefix   = "path."
 )
 
 // OfWorker returns the name of a dispatcher's counter of one worker.
@@ -79,6 +81,31 @@ func OfWorker(worker, counter string) string {
 
 // OfOp returns the name of a worker's counter of the instructions of one operation.
 func OfOp(op string) string { return opPrefix + op }
+
+// Path is how a worker reaches another worker of a session.
+type Path struct {
+	Session  uint64 // the dispatcher's number
+	From, To int    // ranks in the session
+	Shared   bool   // the two share memory; otherwise their bytes go by TCP
+}
+
+// OfPath returns the name of a worker's counter of how it, of rank from, reaches rank to
+// of a session. Its value is 1 if the two share memory, otherwise 0.
+func OfPath(session uint64, from, to int) string {
+	return fmt.Sprintf("%s%d.%d.%d", pathPrefix, session, from, to)
+}
+
+// PathsOf returns how a worker reaches the other workers of its sessions.
+func PathsOf(c wire.Counters) (out []Path) {
+	for _, x := range c {
+		var p Path
+		if n, _ := fmt.Sscanf(x.Name, pathPrefix+"%d.%d.%d", &p.Session, &p.From, &p.To); n == 3 {
+			p.Shared = x.Value == 1
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
 // WorkersOf returns the names of the workers that a dispatcher has.
 func WorkersOf(c wire.Counters) []string {

@@ -17,6 +17,13 @@ func TestWorkersOf(t *testing.T) {
 	}
 }
 
+func TestPathsOf(t *testing.T) {
+	c := wire.Counters{{Name: OfPath(7, 0, 1), Value: 1}, {Name: Runs, Value: 1}, {Name: "path.x", Value: 1}, {Name: OfPath(7, 0, 12)}}
+	if got := PathsOf(c); !slices.Equal(got, []Path{{7, 0, 1, true}, {7, 0, 12, false}}) {
+		t.Errorf("%+v of %v", got, c)
+	}
+}
+
 // TestCompare: rates of a worker that answers are by its own clock; one that is silent
 // has none; and counters of one that was started again count from 0.
 func TestDeviceOf(t *testing.T) {

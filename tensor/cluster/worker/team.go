@@ -112,11 +112,7 @@ func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) (err e
 		if d.Size == 1 {
 			continue
 		}
-		ranks := t.mesh.Group(t.place, k)
-		for i, r := range ranks {
-			ranks[i] = t.stages[t.stage].Ranks[r]
-		}
-		if t.groups[k], err = t.connectGroup(ctx, key, k, ranks, log); err != nil {
+		if t.groups[k], err = t.connectGroup(ctx, key, k, t.along(k), log); err != nil {
 			return err
 		}
 	}
@@ -161,6 +157,46 @@ func (t *team) voters() []*collective.Group {
 		return []*collective.Group{t.all}
 	}
 	return slices.DeleteFunc(slices.Clone(t.groups), func(g *collective.Group) bool { return g == nil })
+}
+
+// paths returns for the ranks with which this worker has a group whether the two share
+// memory, as 1 or 0. All workers are connected.
+func (t *team) paths() map[int]uint64 {
+	out := map[int]uint64{}
+	see := func(g *collective.Group, ranks []int) {
+		if g == nil {
+			return
+		}
+		for _, host := range g.Hosts() {
+			near := uint64(0)
+			if slices.Contains(host, g.Rank()) {
+				near = 1
+			}
+			for _, place := range host {
+				if r := ranks[place]; r != t.rank {
+					out[r] = near
+				}
+			}
+		}
+	}
+	for k, g := range t.groups {
+		see(g, t.along(k))
+	}
+	all := make([]int, t.size())
+	for r := range all {
+		all[r] = r
+	}
+	see(t.all, all)
+	return out
+}
+
+// along returns the ranks of this worker's group along a dim of its mesh.
+func (t *team) along(dim int) []int {
+	ranks := t.mesh.Group(t.place, dim)
+	for i, r := range ranks {
+		ranks[i] = t.stages[t.stage].Ranks[r]
+	}
+	return ranks
 }
 
 // open reports whether all workers of the session are connected.

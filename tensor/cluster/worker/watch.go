@@ -64,6 +64,16 @@ func (w *Worker) watchedCounters() []wire.Counter {
 			out = append(out, wire.Counter{Name: metrics.OfOp(tensor.Op(op).String()), Value: n})
 		}
 	}
+	for _, s := range w.sessions {
+		if s, ok := s.(*shared); ok && s.open() {
+			paths := s.paths()
+			for to := range s.team.size() {
+				if near, ok := paths[to]; ok && len(out) < wire.MaxCounters {
+					out = append(out, wire.Counter{Name: metrics.OfPath(s.id, s.rank, to), Value: near})
+				}
+			}
+		}
+	}
 	return out
 }
 
