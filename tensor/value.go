@@ -13,19 +13,22 @@ import (
 // program frees it if the engine has it; otherwise the program being recorded does not
 // keep it. If handles are dropped without a release, the garbage collector frees the
 // value.
+//
+// Every operation allocates one. The small fields stand together, so that they are not
+// padded to a word each.
 type value struct {
 	s       *Session
-	dtype   DType
 	shape   Shape
-	id      uint64 // valid once flushed
+	dtype   DType
 	flushed bool
+	tracked bool   // cleanup is set
+	signal  uint16 // number in the session of its signal
+	id      uint64 // valid once flushed
 	refs    int
 	epoch   uint32 // epoch of ref
 	ref     Ref
 	scope   *Scope // the scope that holds one of refs
 	cleanup runtime.Cleanup
-	tracked bool   // cleanup is set
-	signal  uint16 // number in the session of its signal
 	site    *stack // where it was recorded, if it is large
 	err     error
 }
@@ -75,7 +78,7 @@ func (v *value) track(g *garbage) {
 	v.tracked = true
 	n := v.bytes()
 	g.live += n
-	v.cleanup = runtime.AddCleanup(v, g.add, dropped{v.id, n})
+	v.cleanup = runtime.AddCleanup(v, dropped.add, dropped{g, v.id, n})
 }
 
 // untrack undoes track for a value that is released.
@@ -97,7 +100,7 @@ const collectAt = 64 << 20
 // garbage collects the values that the garbage collector found, and runs the collector
 // for them: Go does not see the memory of the engine, so a program that drops tensors
 // without Scope or Free would grow until something else started it. The collector's
-// goroutine calls add, the session's all else.
+// goroutine calls dropped.add, the session's all else.
 type garbage struct {
 	live int // bytes of the tracked values that are not known to be dead
 	at   int // the collector runs when live is that much; 0: not known yet
@@ -107,16 +110,18 @@ type garbage struct {
 	values []dropped
 }
 
-// dropped is a value that cannot be reached any more.
+// dropped is a value that cannot be reached any more. It names its garbage, so that add
+// is a cleanup without a closure, which every operation would allocate.
 type dropped struct {
+	to    *garbage
 	id    uint64
 	bytes int
 }
 
-func (g *garbage) add(d dropped) {
-	g.mu.Lock()
-	g.values = append(g.values, d)
-	g.mu.Unlock()
+func (d dropped) add() {
+	d.to.mu.Lock()
+	d.to.values = append(d.to.values, d)
+	d.to.mu.Unlock()
 }
 
 // take appends the ids of the values to b and forgets them. It returns their number.
