@@ -10,7 +10,9 @@ import (
 
 // Counters are what a device did so far.
 type Counters struct {
-	Launches  uint64            // of kernels
+	Launches  uint64            // of kernels, but for those in graphs
+	Captures  uint64            // of graphs
+	Replays   uint64            // launches of graphs
 	HostSteps map[string]uint64 // that ran on the host, by operation and dtype
 	Up, Down  uint64            // bytes copied to the device and from it
 }
@@ -34,7 +36,7 @@ func (n *counters) get() Counters {
 func (n *counters) work() device.Work {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w := device.Work{Launches: n.c.Launches, Up: n.c.Up, Down: n.c.Down}
+	w := device.Work{Launches: n.c.Launches, Captures: n.c.Captures, Replays: n.c.Replays, Up: n.c.Up, Down: n.c.Down}
 	for _, k := range n.c.HostSteps {
 		w.HostSteps += k
 	}
@@ -46,6 +48,8 @@ func (n *counters) add(c *Counters) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.c.Launches += c.Launches
+	n.c.Captures += c.Captures
+	n.c.Replays += c.Replays
 	n.c.Up += c.Up
 	n.c.Down += c.Down
 	if n.c.HostSteps == nil {

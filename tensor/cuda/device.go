@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
@@ -42,6 +44,9 @@ type Device struct {
 	runs  atomic.Uint64
 	made  atomic.Uint64 // blocks of host memory
 	count counters
+
+	mu     sync.Mutex
+	spaces map[*space]struct{}
 }
 
 // Open opens the device with that number of a driver. The errors are those of package
@@ -56,6 +61,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 		mem: mem, plans: device.NewCache[*compiled](max(opt.Host.Plans, 0)),
 		compile: *compileOptions(opt.Host.NoFuse),
 		lower:   lowerer{mem: mem, none: opt.HostSteps},
+		spaces:  map[*space]struct{}{},
 	}
 	if d.pool, err = mem.NewPool(memory.Handles); err != nil {
 		return nil, errors.Join(err, mem.Close())
@@ -131,6 +137,10 @@ type compiled struct {
 	checks  int       // kernels that may fail
 	hosted  bool      // it has steps on the host
 	ends    [][]int   // the buffers that no step after this one touches
+
+	segments []segment
+	page     []ptx.Scalar // in memory, for generated kernels
+	values   []ptx.Scalar // arguments of other kernels
 }
 
 // Parsed implements device.Program.
@@ -150,12 +160,13 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		if err != nil {
 			return nil, err
 		}
-		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, ends: endsOf(plan)}
+		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, ends: endsOf(plan), segments: segmentsOf(kernels)}
 		for _, k := range kernels {
 			c.hosted = c.hosted || k == nil
 			if k != nil {
 				c.scratch = max(c.scratch, k.scratch)
 				c.checks += min(k.bound, 1)
+				c.addScalars(k)
 			}
 		}
 		return c, nil
@@ -164,6 +175,20 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		return nil, err
 	}
 	return c, nil
+}
+
+// addScalars finds a place in the page for the scalars of a kernel.
+func (c *compiled) addScalars(k *kernel) {
+	for i := range k.launches {
+		l := &k.launches[i]
+		l.page = 8 * len(c.page)
+		c.page = append(c.page, l.scalars...)
+		for _, a := range l.args {
+			if s, ok := a.(ptx.Scalar); ok {
+				c.values = append(c.values, s)
+			}
+		}
+	}
 }
 
 // endsOf returns for each step the buffers that are not touched after it.
@@ -197,7 +222,13 @@ func each(s *compile.Step, f func(buf int)) {
 }
 
 // Open implements device.Device.
-func (d *Device) Open() device.Space { return &space{dev: d, values: map[uint64]*value{}} }
+func (d *Device) Open() device.Space {
+	s := &space{dev: d, values: map[uint64]*value{}, graphs: map[*compiled]*graphs{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spaces[s] = struct{}{}
+	return s
+}
 
 // Stats implements device.Device.
 func (d *Device) Stats() device.Stats {

@@ -15,14 +15,20 @@
 // them. Only a program that also has steps on the host is waited for, and its error is
 // Run's. Where the device is lost, every later call returns memory.ErrLost.
 //
-// The stop flag is looked at before every step, and inside of steps on the host. Kernels
-// on their way can't be stopped. So a step of more than maxLaunch elements has no kernel,
-// and Run waits where more than that many are on their way.
+// Kernels between two steps on the host are a graph. It is captured at the second run of
+// a program in a space, for the addresses of that run, and launched by one call in later
+// runs with the same: a space uses memory that it freed again at once, so that addresses
+// recur. Scalars that change from run to run lie in memory, which is written before.
+//
+// The stop flag is looked at before every step or graph, and inside of steps on the host.
+// Kernels on their way can't be stopped. So a step of more than maxLaunch elements has no
+// kernel, and Run waits where more than that many are on their way.
 //
 //	device.go   a Device: memory, compiled programs
 //	counters.go what it did
 //	space.go    the values of a session on it
 //	run.go      a program that runs
+//	graph.go    kernels that are captured and launched together
 //	late.go     failures that are found after Run
 //	host.go     steps on the host
 //	lower.go    the kernels of a plan

@@ -23,10 +23,15 @@ type kernel struct {
 type launch struct {
 	text, name  string
 	grid, block [3]uint32
-	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure
-	work        int   // the elements that an elementwise kernel computes in its time
+	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure, scalars
+	scalars     []ptx.Scalar
+	page        int // where the scalars lie in the program's page
+	work        int // the elements that an elementwise kernel computes in its time
 	function    driver.Function
 }
+
+// scalars is the argument of generated kernels that is the address of their scalars.
+type scalars struct{}
 
 // scratch is the buffer of operands that lie in a kernel's memory of its own.
 const scratch = -1
@@ -60,8 +65,8 @@ func (k *kernel) tiles(s *compile.Step) {
 	for _, o := range t.Tensors {
 		l.args = append(l.args, o)
 	}
-	for _, s := range t.Scalars {
-		l.args = append(l.args, s)
+	if l.scalars = t.Scalars; len(l.scalars) > 0 {
+		l.args = append(l.args, scalars{})
 	}
 	l.args = append(l.args, uint32(t.Elems))
 	k.launches = append(k.launches, l)

@@ -53,8 +53,7 @@ func (r *running) note(base uint64) (*pending, error) {
 		}
 	}
 	if n > 0 {
-		p.found = r.notes[r.noted:][:n:n]
-		r.noted += n
+		p.found = r.pin(n)
 		err := r.dev.mem.Do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.failures, r.stream.Driver()) })
 		if err != nil {
 			return nil, err
@@ -64,23 +63,31 @@ func (r *running) note(base uint64) (*pending, error) {
 	return p, nil
 }
 
-// room makes room for one more program and n bytes of failures. It waits for the programs
-// before where there is none.
+// pin returns n bytes of pinned memory, for which room has made room. The stream may use
+// them until the next settle.
+func (s *space) pin(n int) []byte {
+	b := s.pinned[s.taken:][:n:n]
+	s.taken += n
+	return b
+}
+
+// room makes room for one more program and n bytes of pinned memory. It waits for the
+// programs before where there is none.
 func (s *space) room(n int) error {
-	if s.noted+n <= len(s.notes) && len(s.late) < maxLate {
+	if s.taken+n <= len(s.pinned) && len(s.late) < maxLate {
 		return nil
 	}
-	if err := s.settle(); err != nil || n <= len(s.notes) {
+	if err := s.settle(); err != nil || n <= len(s.pinned) {
 		return err
 	}
 	return s.dev.mem.Do(func() error {
-		if s.notes != nil {
-			if err := s.dev.mem.API().HostFree(s.notes); err != nil {
+		if s.pinned != nil {
+			if err := s.dev.mem.API().HostFree(s.pinned); err != nil {
 				return err
 			}
 		}
 		var err error
-		s.notes, err = s.dev.mem.API().HostAlloc(max(n, 64<<10), 0)
+		s.pinned, err = s.dev.mem.API().HostAlloc(max(n, 256<<10), 0)
 		return err
 	})
 }
@@ -105,7 +112,7 @@ func (s *space) settle() error {
 		p.known, p.reads, p.found = true, nil, nil
 	}
 	clear(s.late)
-	s.late, s.noted = s.late[:0], 0
+	s.late, s.taken = s.late[:0], 0
 	return nil
 }
 

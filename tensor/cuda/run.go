@@ -25,6 +25,7 @@ type running struct {
 	scratch driver.DevicePtr // what kernels use for themselves
 	did     Counters
 
+	page     driver.DevicePtr // the scalars of generated kernels
 	failures driver.DevicePtr // where kernels that may fail write it
 	checked  []int            // their steps, so far
 }
@@ -46,8 +47,8 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 	s.dev.runs.Add(1)
 	r := &running{space: s, c: c, scalars: scalars, stop: cmp.Or(stop, &never)}
 	err := r.bind()
-	for i := 0; i < len(c.plan.Steps) && err == nil; i++ {
-		err = r.step(i)
+	if err == nil {
+		err = r.steps()
 	}
 	if err == nil {
 		err = r.uploadResults()
@@ -94,7 +95,7 @@ func (s *space) result(c *compiled, base uint64, instr int, b *shm.Block, from *
 func (r *running) bind() error {
 	plan := r.c.plan
 	own := (plan.Temp + alignment - 1) / alignment * alignment
-	if n := own + r.c.scratch + r.c.checks*failureBytes; n > 0 && (r.temp == nil || r.temp.Len() < n) {
+	if n := own + r.c.scratch + r.c.checks*failureBytes + 8*len(r.c.page); n > 0 && (r.temp == nil || r.temp.Len() < n) {
 		r.release(r.temp)
 		r.temp = nil
 		var err error
@@ -105,14 +106,7 @@ func (r *running) bind() error {
 	temp := r.at(r.temp)
 	r.scratch = temp + driver.DevicePtr(own)
 	r.failures = r.scratch + driver.DevicePtr(r.c.scratch)
-	if r.c.checks > 0 {
-		err := r.dev.mem.Do(func() error {
-			return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks*failureBytes/4), r.stream.Driver())
-		})
-		if err != nil {
-			return err
-		}
-	}
+	r.page = r.failures + driver.DevicePtr(r.c.checks*failureBytes)
 	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
 	for i := range plan.Buffers {
 		switch b := &plan.Buffers[i]; b.Place {
@@ -137,55 +131,87 @@ func (r *running) bind() error {
 	return nil
 }
 
-// step runs step i.
-func (r *running) step(i int) error {
-	s := &r.c.plan.Steps[i]
-	if r.stop.Load() {
-		return r.c.plan.RunError(s.Instr, tensor.ErrStopped)
+// noFailures has the checks of the program find that nothing failed so far.
+func (r *running) noFailures() error {
+	if r.c.checks == 0 {
+		return nil
 	}
-	var err error
-	if k := r.c.kernels[i]; k != nil {
-		err = r.launch(i, k)
-	} else {
-		err = r.onHost(i)
-	}
-	for _, buf := range r.c.ends[i] {
-		if r.c.plan.Buffers[buf].Place != compile.Output {
-			r.drop(&r.buffers[buf])
-		}
-	}
-	return err
+	return r.dev.mem.Do(func() error {
+		return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks*failureBytes/4), r.stream.Driver())
+	})
 }
 
-// launch puts the kernels of step i into the stream, and what they read on the device.
-func (r *running) launch(i int, k *kernel) error {
-	s := &r.c.plan.Steps[i]
-	var err error
-	each(s, func(buf int) {
-		if err == nil {
-			err = r.upload(buf)
-		}
-	})
-	if err != nil {
+// steps runs the program: segments of kernels, and the steps on the host between them.
+func (r *running) steps() error {
+	if err := r.sendScalars(); err != nil {
 		return err
 	}
+	x := r.instance()
+	for i, n := 0, 0; i < len(r.c.plan.Steps); {
+		if err := r.stopped(i); err != nil {
+			return err
+		}
+		from := i
+		var err error
+		if n < len(r.c.segments) && r.c.segments[n].from == i {
+			err = r.segment(n, x)
+			i, n = r.c.segments[n].to, n+1
+		} else {
+			err = r.onHost(i)
+			i++
+		}
+		for _, ended := range r.c.ends[from:i] {
+			for _, buf := range ended {
+				if r.c.plan.Buffers[buf].Place != compile.Output {
+					r.drop(&r.buffers[buf])
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopped returns the error of step i if the program is to stop there.
+func (r *running) stopped(i int) error {
+	if r.stop.Load() {
+		return r.c.plan.RunError(r.c.plan.Steps[i].Instr, tensor.ErrStopped)
+	}
+	return nil
+}
+
+// written notes that step i writes its outputs on the device.
+func (r *running) written(i int) {
+	for _, o := range r.c.plan.Steps[i].Outs() {
+		b := &r.buffers[o.Buf]
+		b.here, b.there = false, true
+	}
+}
+
+// launch puts the kernels of step i into the stream, and waits where too much is in it.
+func (r *running) launch(i int) error {
+	k := r.c.kernels[i]
 	if r.queued += k.work(); r.queued > maxLaunch {
 		if err := r.settle(); err != nil {
 			return err
 		}
 	}
+	r.did.Launches += uint64(len(k.launches))
+	return r.kernels(i)
+}
+
+// kernels puts the kernels of step i into the stream.
+func (r *running) kernels(i int) error {
+	k := r.c.kernels[i]
 	if k.bound > 0 {
 		r.checked = append(r.checked, i)
 	}
-	for i := range k.launches {
-		if err := r.launchOne(&k.launches[i]); err != nil {
-			return fmt.Errorf("launching %s: %w", nameOf(s), err)
+	for j := range k.launches {
+		if err := r.launchOne(&k.launches[j]); err != nil {
+			return fmt.Errorf("launching %s: %w", nameOf(&r.c.plan.Steps[i]), err)
 		}
-		r.did.Launches++
-	}
-	for _, o := range s.Outs() {
-		b := &r.buffers[o.Buf]
-		b.here, b.there = false, true
 	}
 	return nil
 }
@@ -199,6 +225,8 @@ func (r *running) launchOne(l *launch) error {
 			a.Pointer(r.operand(&v))
 		case ptx.Scalar:
 			a.Uint64(ptx.Bits(v.DType, v.Of(r.scalars)))
+		case scalars:
+			a.Pointer(r.page + driver.DevicePtr(l.page))
 		case failure:
 			a.Pointer(r.failureAt())
 		case uint32:

@@ -3,6 +3,9 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
@@ -19,13 +22,22 @@ type value struct {
 
 	from *pending // the program that made it, if that may fail
 
-	run   uint64 // number of the run that it was last an input of
+	run   uint64 // number of the run or FreeUnread that it was last an input of
 	twice bool   // it is more than one of that run's inputs
 }
 
 // exclusive reports whether a program may write to v's memory: it has no other reference,
 // and v is only one of the program's inputs.
 func (v *value) exclusive() bool { return v.block != nil && !v.twice && v.block.Refs() == 1 }
+
+// spare is a block that no value has, since a run.
+type spare struct {
+	*shm.Block
+	freed uint64
+}
+
+// maxSpare is how many runs a block stays spare before it goes back to the device.
+const maxSpare = 256
 
 // space is a device.Space whose values lie in device memory. All work on them goes
 // through one stream, so that its order is that of the calls.
@@ -35,14 +47,18 @@ type space struct {
 	values map[uint64]*value
 	temp   *shm.Block   // temporaries, as large as a program needed
 	got    []*value     // the inputs of the run that is being prepared
-	runs   uint64       // its number
+	runs   uint64       // its number, above that of a FreeUnread before it
 	queued int          // elements that kernels on their way compute
 	hosts  []*shm.Block // the last answer of Host
 	read   []byte       // the last answer of Read
+	graphs map[*compiled]*graphs
+
+	mu    sync.Mutex // the space's user beside Device.flush
+	spare []spare    // for the next values of the space; the oldest first
 
 	late   []*pending      // programs of which it is not known whether they fail
-	notes  []byte          // pinned: what their checks find
-	noted  int             // bytes of notes in use
+	pinned []byte          // for scalars, and what the checks of programs find
+	taken  int             // bytes of it in use
 	failed *device.Failure // the oldest that was not reported
 }
 
@@ -66,7 +82,14 @@ func (s *space) alloc(n int) (*shm.Block, error) {
 	if n == 0 {
 		return nil, nil
 	}
+	if b := s.reuse(memory.Size(n)); b != nil {
+		return b, nil
+	}
 	b, err := s.dev.pool.Alloc(n)
+	if errors.Is(err, shm.ErrNoSpace) {
+		s.dev.flush()
+		b, err = s.dev.pool.Alloc(n)
+	}
 	if err != nil {
 		return nil, noSpace(fmt.Errorf("%d bytes: %w", n, err))
 	}
@@ -82,6 +105,63 @@ func noSpace(err error) error {
 		return fmt.Errorf("%w: %w", tensor.ErrClosed, err)
 	}
 	return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+}
+
+// free gives up a value's reference to its block. Later work of the stream may use the
+// memory at once, so that programs which are run again find their results at the same
+// addresses, however late the device is.
+func (s *space) free(b *shm.Block) {
+	switch {
+	case b == nil:
+	case b.Refs() == 1:
+		s.mu.Lock()
+		s.spare = append(s.spare, spare{b, s.runs})
+		s.mu.Unlock()
+	default:
+		s.stream.Release(b)
+	}
+}
+
+// reuse returns a spare block of n bytes, nil if there is none. It takes that of the
+// lowest address: which one it is does not depend on the order in which they were freed,
+// which may change from step to step.
+func (s *space) reuse(n int) *shm.Block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := -1
+	for i, b := range s.spare {
+		if b.Len() == n && (at < 0 || s.at(b.Block) < s.at(s.spare[at].Block)) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	b := s.spare[at].Block
+	s.spare = slices.Delete(s.spare, at, at+1)
+	return b
+}
+
+// flush gives the blocks that are spare since before a run back to the device, when the
+// stream has come here.
+func (s *space) flush(run uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < len(s.spare) && s.spare[n].freed < run {
+		s.stream.Release(s.spare[n].Block)
+		n++
+	}
+	s.spare = slices.Delete(s.spare, 0, n)
+}
+
+// flush gives back what spaces have to spare.
+func (d *Device) flush() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.spaces {
+		s.flush(math.MaxUint64)
+	}
 }
 
 // release gives up a reference to a block, which work in the stream may still use.
@@ -203,6 +283,9 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 	if s.stream == nil {
 		return err
 	}
+	if s.runs > maxSpare {
+		s.flush(s.runs - maxSpare)
+	}
 	if e := s.stream.Mark(); err == nil {
 		err = e
 	}
@@ -309,13 +392,25 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 func (s *space) Free(id uint64) {
 	if v := s.values[id]; v != nil {
 		delete(s.values, id)
-		s.release(v.block)
+		s.free(v.block)
 	}
 }
 
-// FreeUnread implements device.Space. It frees nothing: memory that is freed now can be
-// used by others only when the work before has passed.
-func (s *space) FreeUnread(_, _ []uint64) {}
+// FreeUnread implements device.Space. A program that is run again finds its results where
+// the last run's were if those are freed now.
+func (s *space) FreeUnread(ids, inputs []uint64) {
+	s.runs++
+	for _, id := range inputs {
+		if v := s.values[id]; v != nil {
+			v.run = s.runs
+		}
+	}
+	for _, id := range ids {
+		if v := s.values[id]; v != nil && v.run != s.runs {
+			s.Free(id)
+		}
+	}
+}
 
 // Close implements device.Space. It waits for the work on its way, which uses the memory.
 func (s *space) Close() {
@@ -325,10 +420,17 @@ func (s *space) Close() {
 	if s.stream == nil {
 		return
 	}
+	s.flush(math.MaxUint64)
+	s.dev.mu.Lock()
+	delete(s.dev.spaces, s)
+	s.dev.mu.Unlock()
 	s.release(s.temp)
-	_ = s.stream.Close() // a lost device says so at every other call
-	if s.notes != nil {
-		_ = s.dev.mem.Do(func() error { return s.dev.mem.API().HostFree(s.notes) })
+	for len(s.graphs) > 0 {
+		s.forget()
 	}
-	s.temp, s.stream, s.notes, s.late = nil, nil, nil, nil
+	_ = s.stream.Close() // a lost device says so at every other call
+	if s.pinned != nil {
+		_ = s.dev.mem.Do(func() error { return s.dev.mem.API().HostFree(s.pinned) })
+	}
+	s.temp, s.stream, s.pinned, s.late = nil, nil, nil, nil
 }

@@ -121,7 +121,9 @@ type Stats struct {
 
 // Work counts what a device did that values and programs are copied to.
 type Work struct {
-	Launches  uint64 // of kernels
+	Launches  uint64 // of kernels, but for those in graphs
+	Captures  uint64 // of graphs: kernels that are launched together from then on
+	Replays   uint64 // launches of graphs
 	HostSteps uint64 // steps of programs that ran on the host instead
 	Up, Down  uint64 // bytes copied to the device and from it
 

@@ -146,8 +146,8 @@ func number(n uint64, what string) string {
 var (
 	workerColumns  = []string{"worker", "pid", "busy", "", "waits", "sessions", "runs/s", "plan hits", "collectives/s", "sent B/s", "backlog", "queued B", "memory B", "device", "device B"}
 	workerSpare    = []string{"device", "pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "device B", "memory B", "waits", "busy", "sessions"}
-	gpuColumns     = []string{"GPU of", "launches/s", "host steps/s", "up B/s", "down B/s", "calls/s", "calls/run", "IPC opens"}
-	gpuSpare       = []string{"IPC opens", "calls/s", "calls/run", "down B/s", "up B/s", "host steps/s"}
+	gpuColumns     = []string{"GPU of", "launches/s", "graphs/s", "captures", "host steps/s", "up B/s", "down B/s", "calls/s", "calls/run", "IPC opens"}
+	gpuSpare       = []string{"IPC opens", "calls/s", "calls/run", "down B/s", "up B/s", "captures", "host steps/s", "graphs/s"}
 	sessionColumns = []string{"session", "name", "worker", "of", "busy", "waits", "runs/s", "backlog"}
 	sessionSpare   = []string{"of", "backlog", "waits", "worker"}
 )
@@ -214,7 +214,7 @@ func gpuRows(r *metrics.Report) [][]string {
 	rows := [][]string{gpuColumns}
 	for i := range r.Workers {
 		if g := r.Workers[i].GPU; g != nil {
-			rows = append(rows, []string{cell(r.Workers[i].Name), count(g.Launches), count(g.HostSteps), count(g.UpBytes), count(g.DownBytes),
+			rows = append(rows, []string{cell(r.Workers[i].Name), count(g.Launches), count(g.Replays), fmt.Sprint(g.Captures), count(g.HostSteps), count(g.UpBytes), count(g.DownBytes),
 				count(g.Calls), count(g.RunCalls), fmt.Sprint(g.Opens)})
 		}
 	}

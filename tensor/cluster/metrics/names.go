@@ -60,7 +60,9 @@ const (
 	PlansShared   = "plans_shared"  // found in the cache
 	PlansCompiled = "plans_compiled"
 	PlansEvicted  = "plans_evicted" // dropped for others
-	Launches      = "launches"      // of kernels on the device
+	Launches      = "launches"      // of kernels on the device, but for those in graphs
+	Captures      = "captures"      // of graphs
+	Replays       = "replays"       // launches of graphs
 	HostSteps     = "host_steps"    // steps that a device left to the host
 	UpBytes       = "up_bytes"      // copied to the device
 	DownBytes     = "down_bytes"    // copied from it

@@ -85,7 +85,9 @@ type Worker struct {
 // GPU is what a worker had its GPU do between the samples. Bytes are copied between the
 // host and the device.
 type GPU struct {
-	Launches  float64 `json:"launches"`   // of kernels
+	Launches  float64 `json:"launches"`   // of kernels, but for those in graphs
+	Replays   float64 `json:"replays"`    // of graphs
+	Captures  uint64  `json:"captures"`   // of graphs, so far
 	HostSteps float64 `json:"host_steps"` // steps without a kernel
 	UpBytes   float64 `json:"up_bytes"`
 	DownBytes float64 `json:"down_bytes"`
@@ -175,7 +177,7 @@ func (w *Worker) fill(now, before *wire.Watched) {
 	w.DeviceUsed = now.Counters.Get(DeviceUsed)
 	w.ArenaBytes, w.ArenaInUse = now.Counters.Get(ArenaBytes), now.Counters.Get(ArenaInUse)
 	if now.Counters.Get(DriverCalls)+now.Counters.Get(UpBytes) > 0 {
-		w.GPU = &GPU{Launches: r(Launches), HostSteps: r(HostSteps), UpBytes: r(UpBytes), DownBytes: r(DownBytes),
+		w.GPU = &GPU{Launches: r(Launches), Replays: r(Replays), Captures: now.Counters.Get(Captures), HostSteps: r(HostSteps), UpBytes: r(UpBytes), DownBytes: r(DownBytes),
 			Calls: r(DriverCalls), Opens: now.Counters.Get(IPCOpens)}
 		if w.Runs > 0 {
 			w.GPU.RunCalls = w.GPU.Calls / w.Runs

@@ -55,7 +55,8 @@ func (w *Worker) watchedCounters() []wire.Counter {
 		{Name: metrics.ProgramsKept, Value: kept}, {Name: metrics.ProgramBytes, Value: keptBytes},
 		{Name: metrics.Plans, Value: uint64(dev.Plans)}, {Name: metrics.PlanBytes, Value: uint64(dev.PlanBytes)},
 		{Name: metrics.PlansShared, Value: dev.Hits}, {Name: metrics.PlansCompiled, Value: dev.Misses}, {Name: metrics.PlansEvicted, Value: dev.Evicted},
-		{Name: metrics.Launches, Value: dev.Work.Launches}, {Name: metrics.HostSteps, Value: dev.Work.HostSteps},
+		{Name: metrics.Launches, Value: dev.Work.Launches}, {Name: metrics.Captures, Value: dev.Work.Captures}, {Name: metrics.Replays, Value: dev.Work.Replays},
+		{Name: metrics.HostSteps, Value: dev.Work.HostSteps},
 		{Name: metrics.UpBytes, Value: dev.Work.Up}, {Name: metrics.DownBytes, Value: dev.Work.Down},
 		{Name: metrics.DriverCalls, Value: dev.Work.Calls}, {Name: metrics.IPCOpens, Value: dev.Work.Opens},
 	}

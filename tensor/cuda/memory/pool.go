@@ -74,13 +74,19 @@ func (d *Device) NewPool(k Kind) (*Pool, error) {
 // Arena returns the books of the pool: leases, blocks by handle, counters.
 func (p *Pool) Arena() *shm.Arena { return p.arena }
 
+// Size returns how many bytes a block has that Alloc returns for n.
+func Size(n int) int {
+	if n <= 4*align { // the arena's larger classes are multiples already
+		n = max(align, 1<<bits.Len(uint(max(n, 1)-1)))
+	}
+	return n
+}
+
 // Alloc returns a block of at least n bytes with one reference. It begins at a multiple
 // of 256 bytes. shm.ErrNoSpace is returned when the device has no memory even after its
 // unused segments were given back.
 func (p *Pool) Alloc(n int) (*shm.Block, error) {
-	if n <= 4*align { // the arena's larger classes are multiples already
-		n = max(align, 1<<bits.Len(uint(max(n, 1)-1)))
-	}
+	n = Size(n)
 	b, err := p.arena.Alloc(n)
 	if !errors.Is(err, shm.ErrNoSpace) {
 		return b, err

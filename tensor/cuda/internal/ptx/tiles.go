@@ -21,8 +21,10 @@ const MaxElems = 1 << 31
 // maxParams is what a launch can have.
 const maxParams = 32
 
-// Kernel is the kernel of a step. Its parameters are the addresses of Tensors, Scalars,
-// and the number of elements as 32 bits. Steps of one structure have the same Text.
+// Kernel is the kernel of a step. Its parameters are the addresses of Tensors, where
+// there are Scalars the address of these, 8 bytes each, and the number of elements as 32
+// bits. Scalars lie in memory, so that a launch that was captured gets those of its run.
+// Steps of one structure have the same Text.
 type Kernel struct {
 	Text    string
 	Tensors []compile.Operand
@@ -31,7 +33,7 @@ type Kernel struct {
 	Vector  int // elements of a thread
 }
 
-// Scalar is a parameter that is made of the scalars of a run.
+// Scalar is a number that is made of the scalars of a run.
 type Scalar struct {
 	DType tensor.DType
 	Of    func(scalars []float64) float64
@@ -52,6 +54,7 @@ type tiler struct {
 	stores  []*access // an output may be strided, but no two elements overlap
 	pointer []reg     // of each of k.Tensors
 	scalars map[string]reg
+	page    reg     // the address of the scalars, empty before the first
 	values  [][]reg // of each operand that is a tensor
 }
 
@@ -92,7 +95,7 @@ func Tiles(s *compile.Step) *Kernel {
 			t.k.Vector = 1
 		}
 	}
-	if !t.write() || len(t.k.Tensors)+len(t.k.Scalars) >= maxParams {
+	if !t.write() || len(t.k.Tensors)+min(len(t.k.Scalars), 1) >= maxParams {
 		return nil
 	}
 	t.k.Text = t.text()
@@ -198,7 +201,7 @@ func (t *tiler) instruction(b int, made [][]reg) []reg {
 	return out
 }
 
-// own returns the parameters of an operation's own scalars, which are operands at.
+// own returns an operation's own scalars, which are operands at.
 func (t *tiler) own(in *compile.Inst, d tensor.DType, at []int) []reg {
 	var numbers []int
 	for _, k := range at {
@@ -218,13 +221,16 @@ func (t *tiler) own(in *compile.Inst, d tensor.DType, at []int) []reg {
 	return out
 }
 
-// scalar returns the register of a parameter, which it adds if there is none of that key.
+// scalar returns the register of a scalar, which it loads if there is none of that key.
 func (t *tiler) scalar(key string, d tensor.DType, of func([]float64) float64) reg {
 	if r, ok := t.scalars[key]; ok {
 		return r
 	}
 	f := forms[d]
-	r := t.op(f.class, "ld.param."+types[f.class], reg(fmt.Sprintf("[s%d]", len(t.k.Scalars))))
+	if t.page == "" {
+		t.page = t.op(b64, "cvta.to.global.u64", t.op(b64, "ld.param.u64", "[s]"))
+	}
+	r := t.op(f.class, "ld.global."+types[f.class], reg(fmt.Sprintf("[%s+%d]", t.page, 8*len(t.k.Scalars))))
 	t.scalars[key] = r
 	t.k.Scalars = append(t.k.Scalars, Scalar{d, of})
 	return r
@@ -237,8 +243,8 @@ func (t *tiler) text() string {
 	for k := range t.k.Tensors {
 		fmt.Fprintf(&b, "\t.param .u64 t%d,\n", k)
 	}
-	for k, s := range t.k.Scalars {
-		fmt.Fprintf(&b, "\t.param .%s s%d,\n", types[forms[s.DType].class], k)
+	if len(t.k.Scalars) > 0 {
+		b.WriteString("\t.param .u64 s,\n")
 	}
 	fmt.Fprintf(&b, "\t.param .u32 n\n)\n.maxntid %d, 1, 1\n{\n%s%sdone:\n\tret;\n}\n", Threads, t.declarations(), t.body.String())
 	return b.String()

@@ -1,0 +1,241 @@
+package cuda
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
+)
+
+const (
+	maxInstances = 4  // of a plan
+	maxGraphs    = 64 // plans of a space that have instances
+	stale        = 16 // runs of its plan after which an instance gives way to another
+)
+
+// segment is a range of steps that all have kernels. Its launches can be one graph.
+type segment struct {
+	from, to int
+	work     int // see kernel.work
+}
+
+// segmentsOf returns the longest segments of a plan.
+func segmentsOf(kernels []*kernel) (out []segment) {
+	for i, k := range kernels {
+		switch last := len(out) - 1; {
+		case k == nil:
+		case last >= 0 && out[last].to == i:
+			out[last].to, out[last].work = i+1, out[last].work+k.work()
+		default:
+			out = append(out, segment{i, i + 1, k.work()})
+		}
+	}
+	return out
+}
+
+// graphs are the instances of a plan in a space.
+type graphs struct {
+	runs      int
+	last      uint64 // the space's run that was the plan's last one
+	instances []*instance
+}
+
+// instance is what a plan launches where all it touches lies at certain addresses.
+type instance struct {
+	key  []uint64           // addresses, and numbers that are arguments themselves
+	last int                // the plan's run that used it last
+	exec []driver.GraphExec // of each segment; 0 before its capture
+}
+
+// instance returns the instance for a run's addresses, nil for a run without: the first
+// of a plan, and one with other addresses than those that are in use.
+func (r *running) instance() *instance {
+	g := r.graphs[r.c]
+	if g == nil {
+		if len(r.graphs) == maxGraphs {
+			r.forget()
+		}
+		g = &graphs{}
+		r.graphs[r.c] = g
+	}
+	g.runs++
+	g.last = r.runs
+	if g.runs == 1 || len(r.c.segments) == 0 {
+		return nil
+	}
+	key := r.key()
+	at := slices.IndexFunc(g.instances, func(x *instance) bool { return slices.Equal(x.key, key) })
+	if at < 0 && len(g.instances) == maxInstances {
+		at = slices.IndexFunc(g.instances, func(x *instance) bool { return g.runs-x.last > stale })
+		if at < 0 {
+			return nil
+		}
+		r.destroy(g.instances[at])
+		g.instances, at = slices.Delete(g.instances, at, at+1), -1
+	}
+	if at < 0 {
+		at = len(g.instances)
+		g.instances = append(g.instances, &instance{key: key, exec: make([]driver.GraphExec, len(r.c.segments))})
+	}
+	g.instances[at].last = g.runs
+	return g.instances[at]
+}
+
+// key returns what the launches of a run depend on.
+func (r *running) key() []uint64 {
+	key := []uint64{uint64(r.scratch)}
+	for i := range r.buffers {
+		key = append(key, uint64(r.buffers[i].at))
+	}
+	for _, s := range r.c.values {
+		key = append(key, ptx.Bits(s.DType, s.Of(r.scalars)))
+	}
+	return key
+}
+
+// forget gives up the instances of the plan that was not run for the longest time.
+func (s *space) forget() {
+	var oldest *compiled
+	for c, g := range s.graphs {
+		if oldest == nil || g.last < s.graphs[oldest].last {
+			oldest = c
+		}
+	}
+	for _, x := range s.graphs[oldest].instances {
+		s.destroy(x)
+	}
+	delete(s.graphs, oldest)
+}
+
+// destroy gives an instance back. The driver keeps it until its last launch has ended.
+func (s *space) destroy(x *instance) {
+	_ = s.dev.mem.Do(func() error { // a lost device has none any more
+		for _, e := range x.exec {
+			if e == 0 {
+				continue
+			}
+			if err := s.dev.mem.API().GraphExecDestroy(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// segment runs segment n, by its graph where x is not nil.
+func (r *running) segment(n int, x *instance) error {
+	seg := &r.c.segments[n]
+	if seg.work > maxLaunch {
+		x = nil
+	}
+	for i := seg.from; i < seg.to; i++ {
+		var err error
+		each(&r.c.plan.Steps[i], func(buf int) {
+			if err == nil {
+				err = r.upload(buf)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		r.written(i)
+	}
+	if n == 0 && x == nil {
+		if err := r.noFailures(); err != nil {
+			return err
+		}
+	}
+	if x == nil {
+		return r.eachStep(seg, r.launch)
+	}
+	if r.queued += seg.work; r.queued > maxLaunch {
+		if err := r.settle(); err != nil {
+			return err
+		}
+	}
+	return r.dev.mem.Do(func() error {
+		if x.exec[n] == 0 {
+			if err := r.capture(n, x); err != nil {
+				return err
+			}
+			r.did.Captures++
+		} else {
+			r.check(seg)
+		}
+		r.did.Replays++
+		return r.dev.mem.API().GraphLaunch(x.exec[n], r.stream.Driver())
+	})
+}
+
+// eachStep calls f for the steps of a segment while the program is not to stop.
+func (r *running) eachStep(seg *segment, f func(i int) error) error {
+	for i := seg.from; i < seg.to; i++ {
+		if err := r.stopped(i); err != nil {
+			return err
+		}
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check notes the steps of a segment that may fail, in the order of their launches.
+func (r *running) check(seg *segment) {
+	for i := seg.from; i < seg.to; i++ {
+		if r.c.kernels[i].bound > 0 {
+			r.checked = append(r.checked, i)
+		}
+	}
+}
+
+// capture makes the graph of a segment. It is called within Do: a capture is of a thread.
+func (r *running) capture(n int, x *instance) error {
+	api := r.dev.mem.API()
+	if err := api.CaptureBegin(r.stream.Driver(), driver.CaptureThreadLocal); err != nil {
+		return err
+	}
+	var err error
+	if n == 0 {
+		err = r.noFailures()
+	}
+	seg, before := &r.c.segments[n], len(r.checked)
+	for i := seg.from; i < seg.to && err == nil; i++ {
+		err = r.kernels(i)
+	}
+	g, e := api.CaptureEnd(r.stream.Driver())
+	if err != nil || e != nil {
+		if e == nil {
+			e = api.GraphDestroy(g)
+		}
+		r.checked = r.checked[:before] // they did not run
+		return cmp.Or(err, e)
+	}
+	x.exec[n], err = api.GraphInstantiate(g)
+	if e := api.GraphDestroy(g); err == nil {
+		err = e
+	}
+	if err != nil {
+		r.checked = r.checked[:before]
+	}
+	return err
+}
+
+// sendScalars puts the scalars of generated kernels into the program's page, where the
+// kernels of a graph read them too.
+func (r *running) sendScalars() error {
+	n := 8 * len(r.c.page)
+	if n == 0 {
+		return nil
+	}
+	if err := r.room(n); err != nil {
+		return err
+	}
+	b := r.pin(n)
+	for i, s := range r.c.page {
+		binary.LittleEndian.PutUint64(b[8*i:], ptx.Bits(s.DType, s.Of(r.scalars)))
+	}
+	return r.dev.mem.Do(func() error { return r.dev.mem.API().CopyHtoDAsync(r.page, b, r.stream.Driver()) })
+}
