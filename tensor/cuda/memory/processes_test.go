@@ -398,6 +398,12 @@ func importForever(ctx context.Context, args []string) error {
 			}
 		}
 	}
+	if errors.Is(err, memory.ErrBadExport) {
+		// of an exporter that was killed behind this message: the news of that comes next
+		for ctx.Err() == nil && !errors.Is(err, ipc.ErrPeerGone) {
+			_, _, err = i.next(ctx)
+		}
+	}
 	return last(err, i.close(), args[3])
 }
 

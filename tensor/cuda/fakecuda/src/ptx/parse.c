@@ -208,6 +208,7 @@ static Symbol *variable(Parser *p, SymbolKind kind) {
 	if (!t || t == T_BF16 || t == T_BF16X2 || t == T_TF32) fail(p, "a variable without a type that it may have");
 	Symbol *y = declare(p, name(p), kind, t);
 	uint64_t n = vector;
+	if (vector > 1 && (kind == S_PARAM || kind == S_FRAME) && !is(p->t, "[")) fail(p, "a vector in .param is an element of an array");
 	while (mark(p, "[")) {
 		if (is(p->t, "]")) y->dynamic = true;
 		if (y->dynamic && !(p->external && kind == S_SHARED)) fail(p, "%s has no size", y->name);
