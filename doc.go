@@ -5,6 +5,7 @@
 // # Memory and queues
 //
 //	shm                segments, arenas, blocks and handles, futex; the only mmap
+//	shm/limits         what the machine and its containers allow: memory, descriptors
 //	ring               the lock-free queue and how to wait for it, over a []byte
 //
 // # Processes that talk

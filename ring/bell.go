@@ -15,10 +15,10 @@ import (
 //	16  barrier  4 bytes  1 once the sleeper makes a barrier before it parks
 //
 // InitBell writes magic and version before the memory is shared. Only tools read them
-// (InspectBell): every end that rings can write them, so the ends of a bell agree on its
-// layout by other means than its memory. The sleeper alone writes barrier (1, once); the
-// ends that ring load it when they attach and, while they still make a fence of their
-// own, when they ring.
+// (InspectBell). Every end that rings can write them, so ends don't trust them: they
+// agree on the layout in another way, such as a greeting. The sleeper alone writes
+// barrier (1, once). The ends that ring load it when they attach and, while they still
+// make a fence of their own, when they ring.
 //
 // A value that no correct end stores in state or barrier costs the sleeper at most one
 // park, or makes it wake for nothing. Nothing else depends on the two words.

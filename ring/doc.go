@@ -33,9 +33,12 @@
 //	                             consumer stores head and then loads want; full fences
 //	                             between, so one of them sees the other's store
 //	record   producer  consumer  the store of the header synchronizes before the load that
-//	header                       sees it: the body and the zero word after it are there;
-//	                             of a batch only the first header's store does, and the
-//	                             consumer loads that one before the others
+//	header                       sees it: the body and the zero word after it are there.
+//	                             In a batch the first header is stored last, and its
+//	                             store alone synchronizes: the consumer loads that
+//	                             header before the others
+//	zero     producer  consumer  stored before the header in front of it, whose store
+//	word                         synchronizes
 //
 // Want stays set until the next Reserve that succeeds; meanwhile the consumer stores head
 // at every Release.
@@ -70,9 +73,9 @@
 // store, so there has to be a full fence between store and load on both sides. The four
 // stores are: "asleep" in the bell of a consumer, "asleep" in the bell of a producer that
 // waits for room (ConsumerOptions.Space), head, and a record's header. For the first
-// three the fence is Go's atomic store: XCHG on amd64, STLR followed by LDAR on arm64. So
-// it is between want and the load of head, and, anywhere but on amd64 and under the race
-// detector, after a header.
+// three the fence is Go's atomic store: XCHG on amd64, STLR followed by LDAR on arm64.
+// The same store is the fence between want and the load of head. It is also the fence
+// after a header, except on amd64 without the race detector.
 //
 // A full fence after the header would be paid for every record: on amd64 it waits until
 // the record's lines have come over from the other core. On amd64 the sleeper pays for

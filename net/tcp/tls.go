@@ -290,7 +290,7 @@ func (s *sealed) seal(iov []unix.Iovec, skip int) error {
 	write := func(b []byte) error {
 		s.owed += len(b)
 		_, err := s.conn.Write(b)
-		return err
+		return sealedErr(err)
 	}
 	for _, v := range iov {
 		b := buffer(v)[skip:]
@@ -365,20 +365,26 @@ func (s *sealed) recv(iov []unix.Iovec) (n int, err error) {
 	return n, nil
 }
 
-// read opens what has arrived. A record that is not what the peer sealed is ErrDamaged.
+// read opens what has arrived.
 func (s *sealed) read(b []byte) (int, error) {
 	n, err := s.conn.Read(b)
+	return n, sealedErr(err)
+}
+
+// sealedErr returns an error of a sealed connection as that of the socket below it, where
+// it is one. A record that is not what the peer sealed is ErrDamaged. Reading it ends
+// writing too, with the same error.
+func sealedErr(err error) error {
 	var errno unix.Errno
 	switch {
 	case err == nil, err == io.EOF, errors.Is(err, net.ErrClosed):
+		return err
 	case err == io.ErrUnexpectedEOF:
-		err = io.EOF
+		return io.EOF
 	case errors.As(err, &errno):
-		err = errno
-	default:
-		err = &sealError{err}
+		return errno
 	}
-	return n, err
+	return &sealError{err}
 }
 
 // sealError is an error of package tls after the greetings.

@@ -9,7 +9,7 @@
 //
 // A worker that dies is started again if Options.Restart says so, after a pause that
 // grows while it keeps dying. Its sessions are lost all the same; clients open new ones.
-// So is a dispatcher, at the same address. Workers that look for it (worker.Options)
-// find it there. Of the sessions those go on that have one worker, and a connection of
-// their own with it; the others are told to begin again.
+// A dispatcher that dies is started again too, at the same address, where workers that
+// look for it (worker.Options) find it. A session goes on if it has one worker and a
+// connection of its own with it. All other sessions are told to begin again.
 package cluster

@@ -52,8 +52,9 @@
 // dispatcher reads no program, and forwards a step as one short message to each. Before
 // workers have connections of their own it passes their addresses on.
 //
-// If one of the workers has another session of several workers, at most one forwarded Run
-// of each is sent that has not begun (runPending in forward.go). Such a Run has the flag
+// If one of the workers has another session of several workers, the dispatcher sends a
+// forwarded Run of a session only when the session's Run before it has begun (runPending
+// in forward.go). Such a Run has the flag
 // RunTurn, and the first worker sends Flow when it begins.
 //
 // The workers of a session are of one kind of device, unless the session takes several

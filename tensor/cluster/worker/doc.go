@@ -103,9 +103,9 @@
 // A worker that waits in a collective hears of a dead worker by the end of a connection
 // of that group, and the first worker also when it passes a message on. The worker that
 // hears of it ends the session and leaves its groups, which frees those that wait for it,
-// and closes the session's connections. Where it is the first worker, the client and the
-// later ranks see theirs end; a later rank keeps the turn until CloseSession. That also
-// reaches the workers that do not wait.
+// and closes the session's connections. If the first worker does so, the connections of
+// the client and of the later ranks end. A later rank keeps the turn until the dispatcher
+// sends CloseSession, which also reaches the workers that do not wait.
 //
 // If a session's workers are as many as the host's cores, each is bound to one
 // (binding.go, Options.Bind).

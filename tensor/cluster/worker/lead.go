@@ -24,8 +24,8 @@ import (
 // to give back.
 //
 // The dispatcher decides when, by giving turns (package turn). While a session has the
-// turn at a worker, the worker handles of all sessions of several workers only that one's
-// messages. The first worker ends the turn with Over, first to the others, on the
+// turn at a worker, the worker leaves the messages of other sessions of several workers
+// alone. The first worker ends the turn with Over, first to the others, on the
 // connections of the messages and after them, and then to the dispatcher. A session
 // without such connections has no turns.
 type lead struct {
@@ -215,9 +215,9 @@ func (t *lead) finish(ctx context.Context) error {
 
 // lost closes the inlet, whose connection has ended with an error. At the first worker
 // the client is gone: the turn ends with Over. At another worker the first worker is gone
-// or has given the session up: this worker keeps the turn until CloseSession. If it went
-// on to another session's collective, a worker that waits for it in this session's
-// collective would wait for ever.
+// or has given the session up: this worker keeps the turn until CloseSession. Another
+// worker may wait for this one in this session's collective. It would wait for ever if
+// this one went on to another session's collective.
 func (t *lead) lost(ctx context.Context) error {
 	err := t.in.err
 	t.in.close()

@@ -27,21 +27,27 @@
 //
 // # One order
 //
-// A worker begins the work that needs other workers in the order in which it comes from
-// the dispatcher: forwarded messages, and One or Open. From One or Open on it runs, of
-// this work, the messages of that session alone. This ends with Over, which the first
-// worker sends to each other one after the messages; at the first worker itself it ends
-// with the event done.
+// Team work is what needs other workers: forwarded messages of sessions of several
+// workers, and the messages of turns. A worker begins team work in the order in which the
+// dispatcher sends it: forwarded messages, and One or Open. From One or Open on its only
+// team work is that session's. This ends with Over, which the first worker sends to each
+// other one after the messages. At the first worker itself it ends with the event done,
+// with Back where no message of an open turn is under way, and with the loss of the
+// client.
 //
-// The dispatcher sends One, Open and each forwarded message of a batch to all workers of
-// a session, before anything that it sends later to any of them; a worker that is gone
-// ends the session. It gives a turn only after the Over of the one before it at each of
-// the workers, when that turn's messages are in the queues of all its workers, or after
-// it has sent CloseSession to the workers of a session that ended in its turn. A worker
-// handles CloseSession as it reads it, so before the next One or Open. So there is one
-// order of all turns and forwarded messages, and each worker
-// keeps to it in its own work. The oldest of them that is not done has nothing before it
-// on any of its workers, and so waits for nothing.
+// The dispatcher sends One, Open or a forwarded message to all workers of the session
+// before it sends the next of these to any worker. A worker that is gone ends the
+// session. The dispatcher gives a turn to a session when, at each of its workers, the
+// turn before has ended:
+//
+//   - by Over: that turn's messages are then in the queues of all its workers; or
+//   - because its session has ended: the dispatcher has then sent CloseSession to its
+//     workers.
+//
+// A worker handles CloseSession before the next One or Open; one that is running a
+// program does when the program has stopped. So there is one order of all turns and
+// forwarded messages, and each worker keeps to it in its own work. The oldest of them
+// that is not done has nothing before it on any of its workers, and so waits for nothing.
 //
 // The test of this package walks through all interleavings of a dispatcher, three workers
 // and their sessions' clients.
@@ -65,8 +71,8 @@ const (
 	HasOne  // the session has the turn, for one message
 	HasOpen // the session has the turn, until it is asked back
 	Busy    // an open turn, and a message of it is under way
-	// the dispatcher has asked the turn back and waits for Over; the first worker has
-	// said Over, and the last message still runs
+	// at the dispatcher: it has asked the turn back and waits for Over. At the first
+	// worker: it has said Over, and the last message still runs.
 	Ending
 	// the client's connection has ended; One or Open that still comes is answered by Over
 	Left
