@@ -24,10 +24,13 @@ const (
 	maxHandshakes = 512
 
 	// leastGreeting is how long a stranger has, however many come: more than a peer
-	// needs that knows the secret. Meanwhile further ones wait in the kernel's queue.
+	// needs that knows the secret. Meanwhile further ones wait.
 	leastGreeting = time.Second / 4
 
-	// roomEvery is how often accept looks for a handshake that has ended by itself.
+	// maxWaiting bounds the strangers that wait for room; further ones are hung up on.
+	maxWaiting = 4096
+
+	// roomEvery is how often a connection looks for a handshake that has ended by itself.
 	roomEvery = 10 * time.Millisecond
 
 	// maxKnown bounds the hosts that are remembered for that.
@@ -57,6 +60,8 @@ type listener struct {
 
 	// Handshakes without a proof yet: those of known hosts, and others.
 	familiar, strangers *ipc.Strangers[*net.TCPConn]
+
+	queue chan *net.TCPConn // strangers that wait for room; accept closes it
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{} // handshakes under way
@@ -94,6 +99,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		transport: t, options: o, tls: config, sock: nl.(*net.TCPListener),
 		dialing:   map[*net.TCPConn]struct{}{},
 		expected:  map[token]chan<- greeted{},
+		queue:     make(chan *net.TCPConn, maxWaiting),
 		warnings:  ipc.NewWarnings(o.Logger),
 		familiar:  ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
 		strangers: ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
@@ -104,6 +110,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 	}
 	l.Arrivals = ipc.NewArrivals[*conn](news, o.Backlog, o.Backlog)
 	go l.accept()
+	go l.admitStrangers()
 	return l, nil
 }
 
@@ -137,6 +144,7 @@ func (l *listener) Close() error {
 
 // accept takes connections until the listener is closed.
 func (l *listener) accept() {
+	defer close(l.queue)
 	for {
 		c, err := l.sock.AcceptTCP()
 		if err != nil {
@@ -149,16 +157,36 @@ func (l *listener) accept() {
 			<-time.After(time.Second / 10)
 			continue
 		}
-		slots := l.slotsOf(c)
-		for !slots.MakeRoom() && !l.isClosed() {
-			<-time.After(roomEvery)
+		if l.slotsOf(c) == l.familiar {
+			l.begin(c, l.familiar)
+			continue
 		}
-		if !l.register(c, slots) {
-			c.Close()
-			return
+		select {
+		case l.queue <- c:
+		default:
+			c.Close() // as the kernel's queue would
 		}
-		go l.greet(c, slots)
 	}
+}
+
+// admitStrangers begins the handshakes of strangers until accept ends. They wait for room
+// here, so that peers of known hosts don't wait for them.
+func (l *listener) admitStrangers() {
+	for c := range l.queue {
+		l.begin(c, l.strangers)
+	}
+}
+
+// begin begins a handshake when there is room.
+func (l *listener) begin(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) {
+	for !slots.MakeRoom() && !l.isClosed() {
+		<-time.After(roomEvery)
+	}
+	if !l.register(c, slots) {
+		c.Close()
+		return
+	}
+	go l.greet(c, slots)
 }
 
 // expire has all that is done with a connection fail.
@@ -173,7 +201,7 @@ func (l *listener) greet(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) {
 		slots.Remove(c)
 		l.remember(hostOf(c))
 	})
-	slots.Remove(c)
+	defer slots.Remove(c) // after hangUp, which holds the socket
 	l.mu.Lock()
 	delete(l.dialing, c)
 	l.mu.Unlock()
@@ -261,10 +289,18 @@ func (l *listener) awaitFirst(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]
 		return // the handshake finds the reason
 	}
 	var b [1]byte
-	err = raw.Read(func(fd uintptr) bool {
+	said := func(fd uintptr) bool {
 		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		return err != unix.EAGAIN
-	})
+	}
+	if err = raw.Read(said); err != nil {
+		// it may have come while this goroutine waited for a processor
+		_ = raw.Control(func(fd uintptr) {
+			if said(fd) {
+				err = nil
+			}
+		})
+	}
 	if err != nil && slots.Len() >= fewSilent {
 		return
 	}
