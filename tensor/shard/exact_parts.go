@@ -47,9 +47,9 @@ func (x *exactly) inParts(k int, is []int) error {
 	for _, r := range s.ins {
 		if x.ends(r, k) {
 			x.free(x.has[r].value)
-			if v, ok := x.whole[r]; ok {
-				x.free(v)
-			}
+		}
+		if v, ok := x.whole[r]; ok && x.last[r] <= k { // the copy is the plan's own
+			x.free(v)
 		}
 	}
 	return nil

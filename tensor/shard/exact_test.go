@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
 // exactly runs the step in parts and returns the bytes of its kept results.
@@ -86,6 +89,45 @@ func TestExact(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestExactReductions has results of reductions of all kinds over the dim that is cut, and
+// of the whole of what is cut. simulate fails if a value is left behind.
+func TestExactReductions(t *testing.T) {
+	const rows = 24
+	e := &step{Engine: enginetest.Reference()}
+	s := tensor.NewSession(e, nil)
+	values := make([]float32, rows*6)
+	data.FillUniform(values, "x", -1, 2)
+	x := tensor.From(s, values, rows, 6)
+	sum := x.Sum(0)
+	outs := []*tensor.Tensor{
+		x.Mean(0), x.Max(0), x.Min(), x.Prod(0), x.Var(0, 0), x.LogSumExp(0), x.ArgmaxAll(), x.Argmax(0),
+		x.Gt(x.Mean()).Any(), x.Gt(x.Mean()).All(), sum, x.Sub(sum).Sum(0), x.Reshape(-1).Sum(), x.Reshape(4, -1),
+		x.Cast(tensor.F16).Sum(0), x.T().Matmul(x), x.Softmax(0),
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	place := func(i int) Layout {
+		if e.inputs[i].sh[0] == rows {
+			return On(Shard(0))
+		}
+		return Layout{}
+	}
+	var want [][]byte
+	for _, ranks := range []int{1, 2, 3, 4, 6, 12} {
+		got, p := e.exactly(t, ranks, 12, place)
+		if want == nil {
+			want = got
+		}
+		for k := range got {
+			if i := p.Outputs[k].Instr; !bytes.Equal(got[k], want[k]) {
+				t.Errorf("%d ranks: %%%d %v has other bits than on one rank", ranks, i, e.program.Instrs[i].Op)
+			}
+		}
+	}
+	runtime.KeepAlive(outs)
 }
 
 // TestExactPrograms: a part has one program, whichever part it is and however many ranks
