@@ -155,18 +155,37 @@ func (r *running) segment(n int, x *instance) error {
 			return err
 		}
 	}
-	return r.dev.mem.Do(func() error {
-		if x.exec[n] == 0 {
-			if err := r.capture(n, x); err != nil {
-				return err
-			}
-			r.did.Captures++
-		} else {
-			r.check(seg)
+	before := len(r.checked)
+	if x.exec[n] == 0 {
+		if err := r.stream.Alone(func() error { return r.capture(n, x) }); err != nil {
+			return r.uncaptured(n, err)
 		}
-		r.did.Replays++
-		return r.dev.mem.API().GraphLaunch(x.exec[n], r.stream.Driver())
-	})
+		r.did.Captures++
+	} else {
+		r.check(seg)
+	}
+	r.did.Replays++
+	err := r.dev.mem.Do(func() error { return r.dev.mem.API().GraphLaunch(x.exec[n], r.stream.Driver()) })
+	if err != nil {
+		r.checked = r.checked[:before] // they did not run
+	}
+	return err
+}
+
+// uncaptured launches the kernels of a segment of which no graph could be made, for want
+// of memory for instance. err is why.
+func (r *running) uncaptured(n int, err error) error {
+	if r.dev.mem.Lost() != nil {
+		return err
+	}
+	seg := &r.c.segments[n]
+	r.queued -= seg.work // launch counts it again
+	if n == 0 {
+		if err := r.noFailures(); err != nil {
+			return err
+		}
+	}
+	return r.eachStep(seg, r.launch)
 }
 
 // eachStep calls f for the steps of a segment while the program is not to stop.

@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/nn"
@@ -199,5 +201,39 @@ func TestSpareMemory(t *testing.T) {
 	}
 	if n := used(); n >= 1<<20 {
 		t.Errorf("%d bytes are in use after 300 runs, expected none of what was freed before", n)
+	}
+}
+
+// fullDriver has no memory for graphs.
+type fullDriver struct {
+	driver.API
+	asked int
+}
+
+func (d *fullDriver) GraphInstantiate(driver.Graph) (driver.GraphExec, error) {
+	d.asked++
+	return 0, &driver.Error{Call: "cuGraphInstantiate", Result: driver.OutOfMemory}
+}
+
+// TestNoGraphs has a driver that can't make graphs: programs are launched without them,
+// and an index out of range is told.
+func TestNoGraphs(t *testing.T) {
+	api := &fullDriver{API: standIn(t, 1)}
+	d := open(t, api, small)
+	s := tensor.NewSession(device.NewOwner(d), nil)
+	defer d.Close()
+	defer s.Close()
+	x := tensor.From(s, []float32{1, 2, 3}, 3)
+	for i := range 4 {
+		idx := tensor.From(s, []int32{int32(i), 0}, 2)
+		got, err := x.IndexSelect(0, idx).MulS(2).Sum().Item()
+		if want := 2*float64(i+1) + 2; i < 3 && (err != nil || got != want) {
+			t.Fatalf("run %d: %v, %v; expected %v", i+1, got, err, want)
+		} else if i == 3 && !errors.Is(err, tensor.ErrIndex) {
+			t.Fatalf("an index out of range: %v", err)
+		}
+	}
+	if api.asked == 0 {
+		t.Error("no graph was tried")
 	}
 }

@@ -327,7 +327,7 @@ func (s *space) Sync() error {
 func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
 	s.hosts = s.hosts[:0]
 	err := s.copies(ids)
-	if e := s.Sync(); err == nil {
+	if e := s.Sync(); e != nil { // of an earlier program: it is told once, and may explain err
 		err = e
 	}
 	if err == nil {
@@ -417,13 +417,15 @@ func (s *space) Close() {
 	for id := range s.values {
 		s.Free(id)
 	}
-	if s.stream == nil {
-		return
+	if s.stream != nil {
+		s.flush(math.MaxUint64)
 	}
-	s.flush(math.MaxUint64)
 	s.dev.mu.Lock()
 	delete(s.dev.spaces, s)
 	s.dev.mu.Unlock()
+	if s.stream == nil {
+		return
+	}
 	s.release(s.temp)
 	for len(s.graphs) > 0 {
 		s.forget()

@@ -167,6 +167,14 @@ func (s *Stream) settle() error {
 	})
 }
 
+// Alone calls f as Device.Do does, while nobody else uses the stream: an event that
+// another session's need for memory records in it would invalidate a capture.
+func (s *Stream) Alone(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dev.Do(f)
+}
+
 // Sync waits for all work and releases what Release was given. It returns the first error
 // of work that failed.
 func (s *Stream) Sync() error {
