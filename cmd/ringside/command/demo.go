@@ -64,7 +64,7 @@ not installed, it trains the other.`,
 			if err != nil {
 				return err
 			}
-			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
+			c, err := startCluster(cmd.Context(), &cluster.Options{
 				Workers: len(models), Devices: devices, Threads: coresEach(len(models)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {

@@ -248,7 +248,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	c, err := startCluster(ctx, &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +257,16 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		c.Close()
 	}
 	return s, err
+}
+
+// startCluster starts a cluster that outlives the end of ctx, so that traces and
+// checkpoints have theirs; while it starts, the end of ctx ends it.
+func startCluster(ctx context.Context, o *cluster.Options) (*cluster.Cluster, error) {
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	started := context.AfterFunc(ctx, cancel)
+	c, err := cluster.Start(life, o)
+	started()
+	return c, err
 }
 
 // here makes a session in this process.
@@ -288,9 +298,9 @@ func (s *seat) reopen(ctx context.Context) error {
 
 // couldHave returns the greatest number of workers of the dispatcher that can have equal
 // parts of a batch, or of the parts that Exact cuts it in; 0 if the dispatcher does not
-// answer.
+// answer. It counts workers that a session can't have, such as silent ones.
 func (s *seat) couldHave(ctx context.Context, batch int) int {
-	if s.layout != nil && s.layout.Exact > 0 {
+	if s.layout.Exact > 0 {
 		batch = s.layout.Exact
 	}
 	st, err := status(ctx, &client.Options{Secret: s.secret, TLS: s.tls}, s.addr)
@@ -304,19 +314,15 @@ func (s *seat) couldHave(ctx context.Context, batch int) int {
 	return n
 }
 
-// grow is reopen with so many workers for data parallelism, or with those that the
-// session had if these can't be had.
-func (s *seat) grow(ctx context.Context, workers int) error {
-	before := s.layout
-	s.layout = config.DataParallel(workers)
-	if before != nil {
-		s.layout.Exact = before.Exact
-	}
-	err := s.reopen(ctx)
-	if err == nil || ctx.Err() != nil {
+// resize makes another session with so many workers for data parallelism, or with those
+// that it had if these can't be had at once.
+func (s *seat) resize(ctx context.Context, workers int) error {
+	layout := config.DataParallel(workers)
+	layout.Exact = s.layout.Exact
+	s.Session.Close()
+	if _, err := dial(ctx, s, layout); err == nil || ctx.Err() != nil {
 		return err
 	}
-	s.layout = before
 	return s.reopen(ctx)
 }
 

@@ -156,7 +156,14 @@ func TestRestarts(t *testing.T) {
 func TestElastic(t *testing.T) {
 	dir, text := runtimeDir(t), textFile(t)
 	addr := filepath.Join(dir, "d")
-	start(t, "up", "-n", "1", "--listen", addr).wait("^ready")
+	up := start(t, "up", "-n", "1", "--listen", addr)
+	up.wait("^ready")
+	defer func() { // it removes its files
+		_ = up.Process.Signal(syscall.SIGTERM)
+		if err := up.end(); err != nil {
+			t.Error(err)
+		}
+	}()
 	m, err := train.Find("qwen3-tiny")
 	if err != nil {
 		t.Fatal(err)

@@ -234,10 +234,11 @@ var errGrows = errors.New("workers have joined")
 // some have joined, as far as how says so. It tells of both by say.
 func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, how endurance, say func(string)) (*train.Summary, error) {
 	from, folder := *o, cmp.Or(o.Checkpoint, o.Resume)
-	workers := 0 // that a next session can have
+	batch := func(sum *train.Summary) int { return sum.Batch / max(o.MicroBatches, 1) }
+	workers, missed := 0, 0 // that a next session could have, and that it could not after all
 	if how.elastic && sess.client != nil {
 		from.Saved = func(sum *train.Summary) error {
-			if workers = sess.couldHave(ctx, sum.Batch); workers > sess.layout.Workers() {
+			if workers = sess.couldHave(ctx, batch(sum)); workers > sess.layout.Workers() && workers != missed {
 				return errGrows
 			}
 			return nil
@@ -276,15 +277,30 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 			return sum, errors.Join(err, e)
 		}
 		if grows {
-			e = sess.grow(ctx, workers)
-			say(fmt.Sprintf("%v: going on from step %d with %s", err, step, number(uint64(sess.layout.Workers()), "worker")))
+			if e = sess.resize(ctx, workers); e != nil {
+				return sum, e
+			}
+			with := number(uint64(sess.layout.Workers()), "worker")
+			if missed = 0; sess.layout.Workers() < workers {
+				missed = workers
+				say(fmt.Sprintf("the dispatcher has %d workers, but no session with them: going on from step %d with %s", workers, step, with))
+			} else {
+				say(fmt.Sprintf("%v: going on from step %d with %s", err, step, with))
+			}
 		} else {
 			n++
 			say(fmt.Sprintf("%v; going on from step %d, restart %d of %d", err, step, n, how.restarts))
 			e = sess.reopen(ctx)
-		}
-		if e != nil {
-			return sum, errors.Join(err, e)
+			if how.elastic && errors.Is(e, client.ErrNoWorker) {
+				if left := sess.couldHave(ctx, batch(sum)); left > 0 && left < sess.layout.Workers() {
+					if e = sess.resize(ctx, left); e == nil {
+						say("with " + number(uint64(left), "worker"))
+					}
+				}
+			}
+			if e != nil {
+				return sum, errors.Join(err, e)
+			}
 		}
 		before = sum.Losses
 	}
@@ -298,6 +314,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		return err
 	}
 	defer sess.close()
+	if how.elastic && (sess.client == nil || sess.cluster != nil) {
+		return usagef("--elastic: no dispatcher runs that workers could join; start one with: ringside up, or name one by --connect")
+	}
 	defer func() {
 		// After an error of the run itself that of the trace is no news.
 		e := at.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr())

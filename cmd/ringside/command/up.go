@@ -117,8 +117,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			workers = len(devices)
-			// It outlives an interrupt, so that a trace has its end.
-			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
+			c, err := startCluster(cmd.Context(), &cluster.Options{
 				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
@@ -137,9 +136,20 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if far != "" {
 				fmt.Fprintf(out, "other hosts join at %s\n", far)
 			}
-			select {
-			case <-c.Done():
-			case <-cmd.Context().Done():
+			var over <-chan struct{} // of the trace, before ours
+			if rec.Recorder != nil {
+				over = rec.Done()
+			}
+			for ended := false; !ended; {
+				select {
+				case <-over:
+					log.Warn("the trace has ended: the dispatcher it was of is gone")
+					over = nil
+				case <-c.Done():
+					ended = true
+				case <-cmd.Context().Done():
+					ended = true
+				}
 			}
 			if e := rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); e != nil {
 				log.Warn("the trace ends early", "err", e)
