@@ -98,7 +98,7 @@ gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts 
 # The library stays in the package's folder too, so that the tests and PYTHONPATH need no installation.
 python: tools-race tools-python ## bin/python: the Python package as a wheel, which pip installs without a compiler, and as a source distribution
 	@set -e; dir=cmd/libringside/python; out=$(abspath $(BIN))/python; rm -rf $$out $$dir/bin $$dir/src $$dir/ringside/libringside.so; mkdir -p $$out $$dir/src; \
-	trap "cd $(CURDIR)/$$dir; rm -rf src build ringside.egg-info LICENSE NOTICE" EXIT; cp LICENSE NOTICE $$dir; git archive HEAD | tar -x -C $$dir/src; cd $$dir; \
+	trap "cd '$(CURDIR)/$$dir' && rm -rf src build ringside.egg-info LICENSE NOTICE" EXIT; cp LICENSE NOTICE $$dir; git archive HEAD | tar -x -C $$dir/src; cd $$dir; \
 	/usr/bin/python3 -BW ignore setup.py -q sdist -d $$out; rm -r src; /usr/bin/python3 -BW ignore setup.py -q bdist_wheel -d $$out; \
 	rm ringside/libringside.h; ls -sh $$out
 
@@ -145,7 +145,7 @@ histories: ## HISTORIES (20) histories of 5,000 operations amid deaths and cut l
 	@set -o pipefail; $(GO) test ./tensor/cluster -run '^TestHistories$$' -count 1 -v -timeout 4h -args -history.seeds $(HISTORIES) -history.ops 5000 | grep -v '^ *--- PASS\|^=== '
 
 breaker: ## attackers beside an honest client: rounds, wrong results, and its longest stall beside the bound
-	@set -o pipefail; $(GO) test ./tensor/cluster/breaker -count 1 -v -timeout 1h | grep -E 'honest rounds|clients|free after|FAIL|^ok'
+	@set -o pipefail; $(GO) test ./tensor/cluster/breaker -count 1 -v -timeout 1h | grep -E '_test\.go:|FAIL|^ok'
 
 meddled: ## 1,000 collectives and 200 training steps between two hosts, as root, with a process in the link that flips, drops, repeats, delays and cuts
 	$(GO) test ./collective -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.calls 1000

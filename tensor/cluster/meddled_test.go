@@ -64,6 +64,9 @@ func TestMeddled(t *testing.T) {
 		if r.failed+r.refused > failed {
 			r.longest = max(r.longest, time.Since(began))
 		}
+		if r.refused > 10+all {
+			t.Errorf("%d sessions did not open", r.refused)
+		}
 		if t.Failed() {
 			return
 		}

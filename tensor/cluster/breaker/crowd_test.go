@@ -28,6 +28,8 @@ func childCrowd(ctx context.Context, args []string) error { // ADDR CLIENTS
 	for range clients {
 		go func() {
 			done <- func() error {
+				ctx, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
 				e, err := client.Dial(ctx, args[0], nil)
 				if err != nil {
 					return err
@@ -71,7 +73,13 @@ func TestCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := make(chan error, 1)
+	over := make(chan struct{})
+	t.Cleanup(func() { // no line is logged after the test
+		_ = crowd.Process.Kill()
+		<-over
+	})
 	go func() {
+		defer close(over)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			t.Log(lines.Text())
 		}

@@ -4,6 +4,7 @@ import glob
 import os
 import subprocess
 import sys
+import zipfile
 
 import ringside
 
@@ -35,6 +36,9 @@ def test_wheel(tmp_path):
     def run(*command):
         return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
 
+    with zipfile.ZipFile(wheels[0]) as f:
+        names = {os.path.basename(name) for name in f.namelist()}
+    assert {"LICENSE", "NOTICE", "libringside.so", "ringside"} <= names
     run(f"{tmp_path}/bin/pip", "install", "--no-index", "--no-deps", wheels[0])
     run(f"{tmp_path}/bin/python", "-c", PROGRAM)
     assert run(f"{tmp_path}/bin/ringside", "version").stdout.startswith("ringside ")
