@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/checkpoint"
@@ -52,6 +53,10 @@ func testExact(t *devicetest.T) {
 	}
 	if _, err := m.Train(t.Context(), inProcess(t), someText(), &Options{Resume: o.Checkpoint}); !errors.Is(err, checkpoint.ErrMismatch) {
 		t.Errorf("going on without parts: %v", err)
+	}
+	other := &Options{Resume: o.Checkpoint, Exact: parts, Recompute: true}
+	if _, err := m.Train(t.Context(), inProcess(t), someText(), other); !errors.Is(err, checkpoint.ErrMismatch) || !strings.Contains(err.Error(), "recompute") {
+		t.Errorf("resumed with other layers computed again: %v", err)
 	}
 	back := Options{Resume: o.Checkpoint, Exact: parts, Steps: o.Steps, LossEvery: 1, Sample: -1}
 	if got := run(2, false, back); got.ExactWeights != one.ExactWeights || got.Resumed != o.Steps/2 {

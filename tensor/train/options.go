@@ -38,8 +38,8 @@ type Options struct {
 	Exact int
 
 	// Recompute keeps only the input of each layer, and computes the rest again for the
-	// backward pass: less memory for more time, and the same bits. Language models
-	// support it (nn.Recomputer).
+	// backward pass: less memory for more time, and on one worker the same bits. A run
+	// with Exact keeps it when it is resumed. Language models support it (nn.Recomputer).
 	Recompute bool
 
 	LR     float64 // peak learning rate of AdamW

@@ -26,12 +26,14 @@ const (
 	noteSeed    = "random seed"
 	noteCounter = "random counter"
 	noteExact   = "exact"
+
+	noteRecompute = "recompute"
 )
 
 // kept returns the options that a checkpoint keeps.
 func (o *Options) kept() []keptOption {
 	return []keptOption{
-		{"seed", &o.Seed, true}, {"batch", &o.Batch, true}, {"accumulate", &o.Accumulate, true}, {noteExact, &o.Exact, true}, {"steps", &o.Steps, false},
+		{"seed", &o.Seed, true}, {"batch", &o.Batch, true}, {"accumulate", &o.Accumulate, true}, {noteExact, &o.Exact, true}, {noteRecompute, &o.Recompute, false}, {"steps", &o.Steps, false},
 		{"warmup", &o.Warmup, false}, {"every", &o.Every, false}, {"loss-every", &o.LossEvery, false},
 		{"lr", &o.LR, false}, {"lr-last", &o.LRLast, false}, {"decay", &o.Decay, false}, {"clip", &o.Clip, false},
 	}
@@ -40,7 +42,7 @@ func (o *Options) kept() []keptOption {
 // keptOption is one of them.
 type keptOption struct {
 	name  string
-	p     any  // points to it: a *uint64, *int or *float64
+	p     any  // points to it: a *uint64, *int, *float64 or *bool
 	fixed bool // another value is another run
 }
 
@@ -93,6 +95,12 @@ func (r *run) reopen(d Data) error {
 	old := was.kept()
 	for i, k := range r.o.kept() {
 		text, ok := c.Notes[k.name]
+		if k.name == noteRecompute { // how the run goes on, but with parts it changes bits
+			if is := k.String(); r.o.Exact > 0 && is != cmp.Or(text, "false") {
+				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, r.o.Resume, k.name, cmp.Or(text, "false"), is)
+			}
+			continue
+		}
 		if k.name == noteExact {
 			if !ok { // it is older than the option
 				text = "0"

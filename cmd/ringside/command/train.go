@@ -48,10 +48,10 @@ checkpoint on the worker that takes its place (--restarts). With --elastic it go
 when some have joined the dispatcher and a batch can be cut into as many parts. --resume goes on with the same model and data,
 whichever process died; with as many workers as before, or with --exact, the steps that follow are bit for bit those of a run
 that was not stopped, with another number they differ by roundings. Options that are not given are the run's own, but for
---model and --data, --recompute, what
-comes behind the training (--save, --sample, --prompt) and how it runs on which workers (--workers, --mesh, --stages,
---micro-batches, --exact, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning rate from
-there on, and so other bits than a run that had them from the start.
+--model and --data, --recompute, what comes behind the training (--save, --sample, --prompt) and how it runs on which workers
+(--workers, --mesh, --stages, --micro-batches, --exact, --config, --connect): give these again. Other --steps or --lr are
+another schedule of the learning rate from there on, and so other bits than a run that had them from the start. So is another
+--recompute on several workers.
 
 --exact 12 cuts every batch in 12 parts and adds their gradients in one fixed order, so that 1, 2, 3, 4, 6 and 12 workers,
 on one host or several, with and without --zero1, give the same bits. The batch must be a multiple of it. The summary has the
