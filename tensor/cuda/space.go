@@ -327,7 +327,7 @@ func (s *space) Sync() error {
 func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
 	s.hosts = s.hosts[:0]
 	err := s.copies(ids)
-	if e := s.Sync(); e != nil { // of an earlier program: it is told once, and may explain err
+	if e := s.Sync(); e != nil { // of an earlier program: told once, may explain err
 		err = e
 	}
 	if err == nil {

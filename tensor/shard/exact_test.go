@@ -91,8 +91,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestExactReductions has results of reductions of all kinds over the dim that is cut, and
-// of the whole of what is cut. simulate fails if a value is left behind.
+// TestExactReductions has results of reductions of all kinds over the dim that is cut,
+// and of the whole of what is cut. simulate fails if a value is left behind.
 func TestExactReductions(t *testing.T) {
 	const rows = 24
 	e := &step{Engine: enginetest.Reference()}

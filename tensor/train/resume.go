@@ -95,7 +95,7 @@ func (r *run) reopen(d Data) error {
 	old := was.kept()
 	for i, k := range r.o.kept() {
 		text, ok := c.Notes[k.name]
-		if k.name == noteRecompute { // how the run goes on, but with parts it changes bits
+		if k.name == noteRecompute { // it changes the bits of a run with parts
 			if is := k.String(); r.o.Exact > 0 && is != cmp.Or(text, "false") {
 				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, r.o.Resume, k.name, cmp.Or(text, "false"), is)
 			}

@@ -235,7 +235,8 @@ var errGrows = errors.New("workers have joined")
 func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, how endurance, say func(string)) (*train.Summary, error) {
 	from, folder := *o, cmp.Or(o.Checkpoint, o.Resume)
 	batch := func(sum *train.Summary) int { return sum.Batch / max(o.MicroBatches, 1) }
-	workers, missed := 0, 0 // that a next session could have, and that it could not after all
+	// that a next session could have, and that it could not after all
+	workers, missed := 0, 0
 	if how.elastic && sess.client != nil {
 		from.Saved = func(sum *train.Summary) error {
 			if workers = sess.couldHave(ctx, batch(sum)); workers > sess.layout.Workers() && workers != missed {
