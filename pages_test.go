@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
 	"os/exec"
@@ -18,61 +17,6 @@ import (
 var pagePackages = map[string]string{
 	"autograd": "tensor/autograd", "client": "tensor/cluster/client", "collective": "collective",
 	"data": "tensor/data", "nn": "tensor/nn", "optim": "tensor/optim", "spmd": "tensor/spmd", "tensor": "tensor",
-}
-
-// exported returns the exported names of the package in dir: "F", and "T.M" of methods
-// and fields.
-func exported(t *testing.T, dir string) map[string]bool {
-	t.Helper()
-	names := map[string]bool{}
-	files, err := filepath.Glob(dir + "/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %d files, %v", dir, len(files), err)
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				name := d.Name.Name
-				if d.Recv != nil {
-					of := d.Recv.List[0].Type
-					if star, ok := of.(*ast.StarExpr); ok {
-						of = star.X
-					}
-					if id, ok := of.(*ast.Ident); ok {
-						name = id.Name + "." + name
-					}
-				}
-				names[name] = true
-			case *ast.GenDecl:
-				for _, s := range d.Specs {
-					switch s := s.(type) {
-					case *ast.TypeSpec:
-						names[s.Name.Name] = true
-						if of, ok := s.Type.(*ast.StructType); ok {
-							for _, field := range of.Fields.List {
-								for _, n := range field.Names {
-									names[s.Name.Name+"."+n.Name] = true
-								}
-							}
-						}
-					case *ast.ValueSpec:
-						for _, n := range s.Names {
-							names[n.Name] = true
-						}
-					}
-				}
-			}
-		}
-	}
-	return names
 }
 
 // cells returns the texts in backticks of a column of the tables in a page.
@@ -95,19 +39,25 @@ func cells(t *testing.T, page string, column int) (texts []string) {
 
 // TestMigrationNames checks that packages have the names which docs/migration.md gives.
 func TestMigrationNames(t *testing.T) {
-	have := map[string]map[string]bool{}
-	for name, dir := range pagePackages {
-		have[name] = exported(t, dir)
+	have := map[string]bool{}
+	all := sources(t)
+	for name, folder := range pagePackages {
+		for _, s := range all {
+			if s.pkg == folder && !s.test {
+				for _, n := range exportedNames(s.ast) {
+					have[name+"."+n.name] = true
+				}
+			}
+		}
 	}
-	name := regexp.MustCompile(`^(\w+)\.([A-Z]\w*(?:\.\w+)?)$`)
+	name := regexp.MustCompile(`^\w+\.[A-Z][\w.]*$`)
 	n := 0
 	for _, text := range cells(t, "docs/migration.md", 1) {
-		m := name.FindStringSubmatch(text)
-		if m == nil {
+		if !name.MatchString(text) {
 			continue
 		}
 		n++
-		if names, ok := have[m[1]]; !ok || !names[m[2]] {
+		if !have[text] {
 			t.Errorf("docs/migration.md gives %s: there is none", text)
 		}
 	}
@@ -121,26 +71,16 @@ func TestMigrationNames(t *testing.T) {
 // docs/troubleshooting.md explains.
 func TestTroubleshootingTexts(t *testing.T) {
 	var literals []string
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-					literals = append(literals, l.Value)
-				}
-				return true
-			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	for _, s := range sources(t) {
+		if s.test {
+			continue
 		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				literals = append(literals, l.Value)
+			}
+			return true
+		})
 	}
 	all := strings.Join(literals, "\n")
 	texts := cells(t, "docs/troubleshooting.md", 0)

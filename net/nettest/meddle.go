@@ -158,7 +158,7 @@ func (m *Meddler) packet(from int, p []byte) {
 	case Drop:
 		return
 	case Cut:
-		// whoever sends on is told
+		// the end that sends on is told
 		_, _ = m.ends[from].Write(reset(p))
 		return
 	case Flip:

@@ -44,11 +44,6 @@ const (
 	// soakSlack more is no growth either: a worker may have a segment that is given back
 	// later.
 	soakGrowth, soakSlack = 1.05, 4
-
-	// In the long test memory may also grow by soakResident, in KiB, at a constant heap:
-	// the runtime's threads, and pages of the program that are used for the first time.
-	soakResident = 3072
-	residentKiB  = "resident KiB"
 )
 
 // TestSoak has clients of all kinds come and go: near and far, of one worker and of two,
@@ -299,7 +294,7 @@ func (s *soak) read() (all []figures) {
 func (f figures) list(long bool) (names []string, values []int) {
 	names, values = []string{"descriptors", "goroutines", "shared mappings"}, []int{f.descriptors, f.goroutines, f.shared}
 	if long {
-		names, values = append(names, "bytes of the heap", "mappings", residentKiB), append(values, f.heap, f.mappings, f.resident)
+		names, values = append(names, "bytes of the heap", "mappings", "resident KiB"), append(values, f.heap, f.mappings, f.resident)
 	}
 	return names, values
 }
@@ -313,14 +308,7 @@ func (s *soak) grown(before, after []figures, long bool) (grown []string) {
 		names, was := before[i].list(long)
 		_, is := after[i].list(long)
 		for k := range names {
-			slack := 0
-			switch {
-			case !long:
-				slack = soakSlack
-			case names[k] == residentKiB:
-				slack = soakResident
-			}
-			if float64(is[k]) > soakGrowth*float64(was[k]) && is[k] > was[k]+slack {
+			if float64(is[k]) > soakGrowth*float64(was[k]) && (long || is[k] > was[k]+soakSlack) {
 				grown = append(grown, fmt.Sprintf("%s: %d %s, %d before", p.name, is[k], names[k], was[k]))
 			}
 		}

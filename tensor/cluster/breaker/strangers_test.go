@@ -109,7 +109,7 @@ func TestStrangers(t *testing.T) {
 }
 
 // childLinger sends descriptors whose close waits for an hour: TCP sockets that linger
-// over bytes that nobody reads. Each comes without a message, and its connection ends.
+// over bytes that are never read. Each comes without a message, and its connection ends.
 func childLinger(ctx context.Context, args []string) error { // ADDR
 	page, err := shm.Create(4096, &shm.Options{Backing: shm.Memfd})
 	if err == nil {

@@ -167,8 +167,8 @@ func (s *Stream) settle() error {
 	})
 }
 
-// Alone calls f as Device.Do does, while nobody else uses the stream: an event that
-// another session's need for memory records in it would invalidate a capture.
+// Alone calls f as Device.Do does. No other goroutine records an event in the stream
+// meanwhile, as one does that needs memory: that would invalidate a capture.
 func (s *Stream) Alone(f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
