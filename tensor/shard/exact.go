@@ -277,18 +277,7 @@ func (x *exactly) onParts(r tensor.Ref) Layout {
 // embed adds the steps of q, whose inputs are the vars ins. It returns the map from q's
 // vars to those of the whole plan.
 func (x *exactly) embed(q *Plan, ins []Var, origin []int) func(Var) Var {
-	named := map[Var]Var{}
-	number := func(v Var) Var {
-		if int(v) < len(ins) {
-			return ins[v]
-		}
-		w, ok := named[v]
-		if !ok {
-			w = x.newVar()
-			named[v] = w
-		}
-		return w
-	}
+	number := renumber(ins, x.newVar)
 	ranks := x.out.Stages[0].Ranks
 	id, calls := x.calls, 0
 	for r, rank := range q.Ranks {

@@ -211,23 +211,29 @@ func (j *joiner) arrived(stage, to, made int) {
 	})
 }
 
-// embed adds the steps of q, the plan of a part on a stage whose inputs are the vars ins.
-// origin maps the instructions of the part to those of the whole program. embed returns
-// the map from the part's vars to those of the whole plan.
-func (j *joiner) embed(q *Plan, stage int, ins []Var, origin []int) func(Var) Var {
-	ranks := j.stages[stage].Ranks
+// renumber returns the map from the vars of a plan that is embedded in another to those
+// of the whole: ins are its inputs, and each of the others is a new one.
+func renumber(ins []Var, newVar func() Var) func(Var) Var {
 	named := map[Var]Var{}
-	number := func(v Var) Var {
+	return func(v Var) Var {
 		if int(v) < len(ins) {
 			return ins[v]
 		}
 		w, ok := named[v]
 		if !ok {
-			w = j.newVar()
+			w = newVar()
 			named[v] = w
 		}
 		return w
 	}
+}
+
+// embed adds the steps of q, the plan of a part on a stage whose inputs are the vars ins.
+// origin maps the instructions of the part to those of the whole program. embed returns
+// the map from the part's vars to those of the whole plan.
+func (j *joiner) embed(q *Plan, stage int, ins []Var, origin []int) func(Var) Var {
+	ranks := j.stages[stage].Ranks
+	number := renumber(ins, j.newVar)
 	calls := 0
 	for k, rank := range q.Ranks {
 		for _, s := range rank.Steps {
