@@ -22,7 +22,8 @@ PACKAGES := ./tensor/... ./...
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
-MODULES := bench/peers cmd/manual tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia
+EXAMPLES := $(patsubst %/go.mod,%,$(wildcard cmd/examples/*/go.mod))
+MODULES := bench/peers cmd/manual tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia $(EXAMPLES)
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The name of a release: the tag of this commit, or the commit itself.
@@ -32,7 +33,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo examples shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,6 +56,10 @@ release: ## bin/release: a tarball each for amd64 and arm64 with manual pages, c
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo
 
+examples: ## tidies the modules of the examples, builds them and runs them with small budgets
+	@for dir in $(EXAMPLES); do (cd $$dir && $(GO) mod tidy) || exit 1; done
+	$(GO) test ./cmd/examples -count 1 -v
+
 test: ## the quick tests: under 4 minutes on 2 cores
 	$(GO) test -short $(JOBS) $(PACKAGES)
 	@echo "long tests, and those of what is not installed here, were left out: make skipped names them"
@@ -71,9 +76,9 @@ vet: ## go vet and formatting
 lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
-# The root's tests only read the sources.
-race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's under the race detector, in random order
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/)
+# The root's tests only read the sources, and those of the examples only run programs that they build.
+race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's and the examples' under the race detector, in random order
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
 
 purego: tools-race tools-gen tools-s3 tools-mpi tools-ptx tools-cuda ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)

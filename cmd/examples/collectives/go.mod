@@ -1,0 +1,15 @@
+module github.com/ringside-go/ringside/cmd/examples/collectives
+
+go 1.26.0
+
+require github.com/ringside-go/ringside v0.0.0
+
+require (
+	github.com/bytedance/gopkg v0.1.1 // indirect
+	github.com/cloudwego/gopkg v0.1.4 // indirect
+	github.com/cloudwego/netpoll v0.7.2 // indirect
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace github.com/ringside-go/ringside => ../../..
