@@ -53,9 +53,9 @@
 // # Memory
 //
 // A call may be given any slice. Only [Alloc]'s memory is shared with other processes,
-// those of the group on this host, which can write it. Between hosts bytes are
-// authenticated once, when a conn is opened, and not encrypted: use a tunnel where the
-// network is not yours.
+// those of the group on this host, which can write it. Between hosts peers prove the
+// secret once, when a conn is opened; what they send then has checksums, and is encrypted
+// only where the launcher says so (`ringside run --tls`, RINGSIDE_TLS).
 //
 // # Where things are
 //
