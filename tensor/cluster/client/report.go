@@ -29,6 +29,7 @@ const (
 	EventOverlapped = wire.EventOverlapped
 	EventStep       = wire.EventStep
 	EventCompile    = wire.EventCompile
+	EventAside      = wire.EventAside
 	EventSent       = wire.EventSent
 	EventSubmit     = wire.EventSubmit
 	EventWait       = wire.EventWait

@@ -309,6 +309,8 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 	switch e.Kind {
 	case client.EventMessage:
 		out.name, out.cat = e.Message(), catMessage
+	case client.EventAside:
+		out.name, out.cat, out.thread = e.Message(), catMessage, threadParallel
 	case client.EventProgram, client.EventCompile:
 		out.name, out.cat = fmt.Sprintf("program %08x", uint32(e.What>>32)), catProgram
 		if e.Kind == client.EventCompile {

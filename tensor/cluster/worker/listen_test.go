@@ -146,3 +146,25 @@ func TestTooMuchWork(t *testing.T) {
 	f.answer(wire.CodeWork, "9.22e+18 multiply-adds, at most 1.13e+15")
 	f.healthy(2)
 }
+
+// TestWatchedWhileAProgramRuns: a message that is handled while a program runs is told
+// apart from those of the worker's own goroutine, whose times don't overlap, and its time
+// is not counted as work once more.
+func TestWatchedWhileAProgramRuns(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.endless(1)
+	f.running()
+	f.look(wire.Watch{Ask: 1, Events: true}) // from now on the worker measures
+	f.look(wire.Watch{Ask: 2, Events: true})
+	got := f.look(wire.Watch{Ask: 3, Events: true})
+	if len(got.Events) != 1 || got.Events[0].Kind != wire.EventAside || got.Events[0].Message() != wire.KindName(wire.KindWatch) {
+		t.Errorf("while a program runs: %+v, expected the second Watch, aside", got.Events)
+	}
+	if busy := got.Get("busy_ns"); busy != 0 {
+		t.Errorf("busy for %d ns beside the program that runs", busy)
+	}
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
+	f.answer(wire.CodeStopped, "program stopped")
+	f.healthy(2)
+}

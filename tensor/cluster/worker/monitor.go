@@ -86,18 +86,22 @@ func (m *monitor) now() (t time.Time) {
 }
 
 // message notes that a message of n bytes was handled. u belongs to its session; nil if
-// that has ended.
-func (m *monitor) message(u *usage, began time.Time, kind uint32, session uint64, n int) {
+// that has ended. If it was handled aside, a program ran meanwhile: that one's message
+// counts as the work, and has the number of u.
+func (m *monitor) message(u *usage, aside bool, began time.Time, kind uint32, session uint64, n int) {
 	end := time.Now()
 	took := end.Sub(began)
-	m.busy += took
 	m.messages++
-	number := uint32(0)
-	if u != nil {
-		u.busy += took
-		number, u.number = u.number, 0
+	event, number := wire.EventAside, uint32(0)
+	if !aside {
+		event = wire.EventMessage
+		m.busy += took
+		if u != nil {
+			u.busy += took
+			number, u.number = u.number, 0
+		}
 	}
-	m.event(wire.EventMessage, session, began, took, wire.Numbered(kind, number), uint64(n))
+	m.event(event, session, began, took, wire.Numbered(kind, number), uint64(n))
 	if end.After(m.until) {
 		m.on, m.log = false, nil
 	}

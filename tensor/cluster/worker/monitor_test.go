@@ -13,12 +13,12 @@ func TestWatchEnds(t *testing.T) {
 	w := &monitor{}
 	now := time.Now()
 	w.on, w.until, w.log = true, now.Add(time.Hour), make([]wire.Event, logSize)
-	w.message(nil, now, wire.KindRun, 1, 10)
+	w.message(nil, false, now, wire.KindRun, 1, 10)
 	if !w.on || w.next != 1 || w.messages != 1 {
 		t.Errorf("while somebody looks: %v, %d events", w.on, w.next)
 	}
 	w.until = now.Add(-time.Second)
-	w.message(nil, now, wire.KindRun, 1, 10)
+	w.message(nil, false, now, wire.KindRun, 1, 10)
 	if w.on || w.log != nil {
 		t.Error("the worker measures for nobody")
 	}

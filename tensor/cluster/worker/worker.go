@@ -198,7 +198,7 @@ func (w *Worker) measure(began time.Time, kind uint32, session uint64, n int) {
 	if s := w.sessions[session]; s != nil {
 		u = &s.core().usage
 	}
-	w.monitor.message(u, began, kind, session, n)
+	w.monitor.message(u, w.listener.waits != nil, began, kind, session, n)
 }
 
 // handle handles one message of the dispatcher. An error ends the worker.

@@ -49,7 +49,8 @@ type Event struct {
 	Bytes   uint64 // see EventKind
 }
 
-// Message returns the name of the message that an EventMessage is about.
+// Message returns the name of the message that an EventMessage, EventAside or EventSent
+// is about.
 func (e *Event) Message() string { return KindName(uint32(e.What)) }
 
 // EventKind is the kind of an event.
@@ -79,6 +80,9 @@ const (
 	// several workers. The field What has 8 bytes of the hash of the client's program,
 	// Bytes the number of its instructions.
 	EventCompile EventKind = 6
+	// EventAside is a message that was handled while a program ran, with the fields of
+	// EventMessage.
+	EventAside EventKind = 7
 
 	// The kinds below are events of a client. They travel in no message.
 
@@ -117,7 +121,7 @@ func (n *Numbers) Next(kind uint32) uint32 {
 	return 0
 }
 
-// Numbered returns the field What of EventMessage and EventSent.
+// Numbered returns the field What of EventMessage, EventAside and EventSent.
 func Numbered(kind, number uint32) uint64 { return uint64(number)<<32 | uint64(kind) }
 
 // Way is how the ranks of a collective reach each other.
@@ -168,7 +172,8 @@ func (e *Event) Ops(dst []tensor.Op) []tensor.Op {
 	return dst
 }
 
-// Number returns the number of the message that an EventMessage or EventSent is about.
+// Number returns the number of the message that an EventMessage, EventAside or EventSent
+// is about.
 func (e *Event) Number() uint32 { return uint32(e.What >> 32) }
 
 // Limits of a Watched.
