@@ -89,17 +89,3 @@ func walkHandles(w *encoding.Walk, field string, handles []Handle) {
 		w.Handle(field, &handles[i])
 	}
 }
-
-// appendDone and parseDone are Append and Parse for the message that ends every step:
-// their Walk is on the stack.
-func appendDone(dst []byte, m *Done) []byte {
-	w := encoding.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-func parseDone(src []byte, m *Done) error {
-	w := encoding.Parsing("Done", src)
-	m.walk(&w)
-	return w.End()
-}
