@@ -36,7 +36,8 @@ import "errors"
 //	12 Stop; Device.Busy
 //	13 Busy
 //	14 SessionOpened.Bytes; Device.Sessions and Last
-const Version = 14
+//	15 Held and Resume, SessionOpened.Token; Device.Sessions is gone
+const Version = 15
 
 // Limits of fields that several messages have.
 const (

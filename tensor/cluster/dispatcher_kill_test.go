@@ -26,7 +26,8 @@ var dispatcherKills = flag.Int("dispatcher.kills", 3, "how many dispatchers Test
 // them have a connection of their own with their worker and go on: each of their losses
 // is the right one, to the bit. The fourth has two workers. It is told what has happened
 // and what to do, and does it: with the next dispatcher it ends right as well. The
-// workers are the same processes afterwards, and nothing is left.
+// workers are the same processes afterwards, and nothing is left. The end of a context
+// stops the program of a session that went on.
 func TestDispatcherKilled(t *testing.T) {
 	dir := tmpfs(t, "256m")
 	seed := uint64(time.Now().UnixNano())
@@ -80,6 +81,7 @@ func (k *dispatcherKill) run(t *testing.T) {
 	for i := range 4 {
 		all = append(all, k.open(1+i/3))
 	}
+	idle := k.open(1)
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	for i, e := range all {
@@ -124,6 +126,28 @@ func (k *dispatcherKill) run(t *testing.T) {
 	after := k.c.Parts()
 	if after[0].PID == before[0].PID || !slices.Equal(after[1:], before[1:]) {
 		t.Errorf("processes %v, before the dispatcher was killed %v", after, before)
+	}
+	stopped(t, idle)
+	if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
+		t.Errorf("both workers: %v, %v; expected 100", x, err)
+	}
+}
+
+// stopped has a session run a program that takes hours, and ends its context.
+func stopped(t *testing.T, e *client.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
+	s.Scope(func(sc *tensor.Scope) {
+		sc.Keep(tensor.Ones(s, tensor.F32, 1, 1).Expand(1<<22, 1<<22).Sum())
+	})
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := s.Sync(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, expected %v", err, context.Canceled)
 	}
 }
 

@@ -10,6 +10,6 @@
 // A worker that dies is started again if Options.Restart says so, after a pause that
 // grows while it keeps dying. Its sessions are lost all the same; clients open new ones.
 // A dispatcher that dies is started again too, at the same address, where workers that
-// look for it (worker.Options) find it. A session goes on if it has one worker and a
-// connection of its own with it. All other sessions are told to begin again.
+// look for it (worker.Options) and clients find it. A session goes on if it has one
+// worker and a connection of its own with it. All other sessions are told to begin again.
 package cluster

@@ -1,12 +1,16 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // channels are the connections that a session's messages use. Those of the worker are
@@ -15,10 +19,15 @@ import (
 // on that need nothing of the dispatcher.
 type channels struct {
 	waiter *local.Waiter // of all connections
-	conn   ipc.Conn      // with the dispatcher
+	conn   ipc.Conn      // with the dispatcher; another one after rejoin
 	own    ipc.Conn      // with the worker; nil where the dispatcher forwards
 	to     ipc.Conn      // where messages go: conn until own is taken, then own
 	offer  *os.File      // of own, not taken yet
+
+	// held where conn changes, and where other goroutines than the engine's read it
+	connMu sync.Mutex
+	closed bool // the engine is
+	found  rejoiner
 
 	refused error // why an offer could not be taken; nil otherwise
 
@@ -50,12 +59,18 @@ func (c *channels) look() bool {
 	if c.lookOwn() {
 		return true
 	}
+	if c.gone != nil && c.without() {
+		c.rejoin()
+	}
 	if !c.otherHeld && c.gone == nil {
 		m, ok, err := c.conn.TryRecv()
 		if !ok && err == nil {
 			return c.to == c.own && c.ownGone != nil
 		}
 		c.other, c.otherHeld, c.gone = m, ok, err
+		if c.gone != nil {
+			c.found.known = false
+		}
 		c.lookOwn() // its messages before that
 	}
 	return c.held || c.otherHeld || c.ownGone != nil || !c.without()
@@ -75,6 +90,16 @@ func (c *channels) lookOwn() bool {
 	m, ok, err := c.own.TryRecv()
 	c.msg, c.held, c.ownGone = m, ok, err
 	return ok
+}
+
+// stopTimeout bounds the wait for room for a Stop.
+const stopTimeout = time.Second
+
+// stop sends a Stop for the Runs up to seq.
+func (c *channels) stop(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	return ipc.Send(ctx, c.conn, ipc.Message{Kind: wire.KindStop, Body: wire.Append(nil, &wire.Stop{Seq: seq})})
 }
 
 // closeOwn ends the session's own conn, and an offer of one.

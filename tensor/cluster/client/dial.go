@@ -53,15 +53,19 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if e.waiter, err = local.NewWaiter(); err != nil {
 		return nil, err
 	}
-	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, TLS: o.TLS, Waiter: e.waiter,
-	})
-	if err != nil {
+	e.found.wake, e.found.known = e.waiter.Wake, true
+	e.found.dial = func(ctx context.Context) (ipc.Conn, error) {
+		return route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+			Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, TLS: o.TLS, Waiter: e.waiter,
+		})
+	}
+	if e.conn, err = e.found.dial(ctx); err != nil {
 		e.waiter.Close()
 		return nil, err
 	}
 	e.to = e.conn
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.found.ctx = e.ctx
 	if err := e.open(ctx, &o); err != nil {
 		e.Close()
 		return nil, err
@@ -132,14 +136,15 @@ func (e *Engine) Close() error {
 	for i := range e.workers {
 		e.workers[i].data.close()
 	}
+	conn := e.current(true)
 	if e.mu.TryLock() {
 		// Bye tells the dispatcher that the session ends in order. It is not sent if
 		// there is no room for it.
-		_ = ipc.TrySend(e.conn, ipc.Message{Kind: wire.KindBye, Body: wire.Append(nil, &wire.Bye{})})
-		_ = e.conn.Close()
+		_ = ipc.TrySend(conn, ipc.Message{Kind: wire.KindBye, Body: wire.Append(nil, &wire.Bye{})})
+		_ = conn.Close()
 		e.closeOwn()
 	} else {
-		_ = e.conn.Close() // this wakes the goroutine in Submit
+		_ = conn.Close() // this wakes the goroutine in Submit
 		e.closeOwn()
 		e.mu.Lock()
 	}
@@ -151,6 +156,7 @@ func (e *Engine) Close() error {
 		e.workers[i].data.forget()
 	}
 	e.watched.watch(context.Background(), e.seq, nil)
+	e.found.end()
 	e.waiter.Close()
 	return errors.Join(e.table.Close(), e.arena.Close())
 }

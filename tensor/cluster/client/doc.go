@@ -12,7 +12,7 @@
 // its own with its (first) worker (own.go). A step is then one message there and one back
 // between two processes; the first worker passes messages on to the others. Otherwise the
 // dispatcher forwards them. With such a connection a session of one worker goes on when
-// the dispatcher dies.
+// the dispatcher dies, and with the next one at the same address, once there is one.
 //
 // # Memory
 //

@@ -28,6 +28,7 @@ type fixture struct {
 	far  *farWorker // with apart
 
 	waiter *local.Waiter // of the conn, with openHere
+	addr   string        // of the dispatcher, with openHere
 }
 
 func open(t *testing.T, o client.Options) *fixture {

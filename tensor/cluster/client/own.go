@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // A session whose workers are of this host has a connection of its own with its (first)
@@ -14,8 +15,8 @@ import (
 // answers of other workers use the connection with the dispatcher.
 //
 // If the session has no other worker, it goes on when the dispatcher dies: the worker
-// keeps it, and ends it with the connection. Only Stop has no way then: a program whose
-// context ends runs to its end, unless the engine is closed.
+// keeps it, and ends it with the connection. Meanwhile both look for another dispatcher
+// (rejoin.go). If the session fails, the worker says why over this connection too.
 //
 // The client handles the worker's messages before the dispatcher's: an answer to a Run
 // counts although the worker has ended since.
@@ -47,6 +48,15 @@ func (e *Engine) next() error {
 	case e.held:
 		e.held = false
 		return e.handle(&e.msg, e.own)
+	case e.otherHeld && !e.found.known && e.other.Kind == wire.KindFail:
+		e.otherHeld = false
+		var f wire.Fail
+		if wire.Parse(e.other.Body, &f) != nil {
+			f.Text = "a Fail that makes no sense"
+		}
+		e.conn.Release()
+		e.dismissed(f.Text)
+		return nil
 	case e.otherHeld:
 		e.otherHeld = false
 		return e.handle(&e.other, e.conn)
@@ -71,7 +81,7 @@ func dispatcherGone(err error) error {
 // dispatcher's reason. The worker may be alive: it hangs up when it gives the session up
 // because another worker is gone.
 func (e *Engine) cut(w *member, what string, err error) error {
-	if errors.Is(err, ipc.ErrPeerGone) && e.gone == nil {
+	if errors.Is(err, ipc.ErrPeerGone) && e.gone == nil && e.found.known {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
 		defer cancel()
 		for e.err == nil && e.receive(ctx) == nil {

@@ -14,6 +14,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
+// token names the session of openHere.
+const token = "the token"
+
 // dialed is how a Dial ended.
 type dialed struct {
 	e   *client.Engine
@@ -36,6 +39,7 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 		t.Fatal(err)
 	}
 	defer l.Close()
+	f.addr = l.Addr()
 	ended := make(chan dialed, 1)
 	go func() {
 		e, err := client.Dial(f.ctx, l.Addr(), &client.Options{Name: "me"})
@@ -62,7 +66,7 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 		t.Fatal(err)
 	}
 	send := files(theirs)
-	f.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{PID: 12, Worker: "w7"}), send...)
+	f.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{PID: 12, Token: []byte(token), Worker: "w7"}), send...)
 	theirs.Close()
 	end = <-ended
 	f.e = end.e
@@ -202,13 +206,13 @@ func TestOwnEnds(t *testing.T) {
 	}
 }
 
-// TestOwnSaysTooMuch: about the session itself the worker has nothing to say there.
+// TestOwnSaysTooMuch: that the session is open the worker has not to say there.
 func TestOwnSaysTooMuch(t *testing.T) {
 	_, w := openOwn(t)
 	end := w.sync()
 	w.recv(wire.KindRun)
-	w.fail("I am the dispatcher")
-	if err := <-end; !errors.Is(err, ipc.ErrCorrupt) || !strings.Contains(err.Error(), "Fail") {
+	w.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{PID: 12, Worker: "I am the dispatcher"}))
+	if err := <-end; !errors.Is(err, ipc.ErrCorrupt) || !strings.Contains(err.Error(), "SessionOpened") {
 		t.Errorf("%v", err)
 	}
 }

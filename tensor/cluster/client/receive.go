@@ -61,7 +61,7 @@ func (e *Engine) drain() error {
 func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	defer from.Release()
 	kind := m.Kind
-	if from == e.own && (kind == wire.KindSessionOpened || kind == wire.KindLink || kind == wire.KindFail) {
+	if from == e.own && (kind == wire.KindSessionOpened || kind == wire.KindLink || kind == wire.KindResume || kind == wire.KindFail && !e.single) {
 		kind = 0 // only the dispatcher sends messages about the session itself
 	}
 	var err error
@@ -70,6 +70,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 		var opened wire.SessionOpened
 		if err = wire.Parse(m.Body, &opened); err == nil {
 			if err = e.join(&opened); err == nil {
+				e.found.token = append(e.found.token, opened.Token...)
 				err = e.offered(m)
 			}
 		}
@@ -83,6 +84,8 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 		err = e.saved(m.Body)
 	case wire.KindLink:
 		err = e.hearLink(m.Body)
+	case wire.KindResume:
+		err = e.resumed(m.Body)
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.Parse(m.Body, &f); err == nil {

@@ -23,8 +23,8 @@ const (
 	maxForget  = 256
 )
 
-// stopTimeout bounds the wait for room for a Stop.
-const stopTimeout = time.Second
+// stopAfter bounds the wait for another dispatcher, to which a Stop is sent.
+const stopAfter = 5 * time.Second
 
 // Submit sends b and, if b fetches or syncs, waits for its end.
 func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
@@ -93,13 +93,22 @@ func (e *Engine) interrupt() {
 	if e.err != nil || e.closed.Load() || e.acked == e.seq || e.acked < e.watched.after {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, stopTimeout)
+	ctx, cancel := context.WithTimeout(e.ctx, stopAfter)
 	defer cancel()
-	m := wire.Stop{Seq: e.seq}
-	if err := ipc.Send(ctx, e.conn, ipc.Message{Kind: wire.KindStop, Body: wire.Append(nil, &m)}); err != nil {
-		return // the session is over, or the dispatcher does not read
+	for e.err == nil && e.acked < e.seq {
+		if e.found.known {
+			err := e.stop(ctx, e.seq)
+			if err == nil {
+				e.failed = max(e.failed, e.seq)
+			}
+			if !errors.Is(err, ipc.ErrPeerGone) {
+				return // else the dispatcher does not read
+			}
+		}
+		if e.receive(ctx) != nil { // waits for a dispatcher that knows the session
+			return
+		}
 	}
-	e.failed = max(e.failed, e.seq)
 }
 
 // Expect wakes the worker, if it sleeps, while the session encodes the program.

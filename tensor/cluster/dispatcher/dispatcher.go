@@ -19,9 +19,10 @@ type Dispatcher struct {
 	listeners atomic.Pointer[[]ipc.Listener]
 	peers     []*peer          // in the order in which they are served
 	workers   map[string]*peer // by name
-	sessions  map[uint64]*session
+	sessions  map[*session]struct{}
 	waiting   []*session        // without a worker, oldest first
 	silence   silence           // workers that do not answer
+	resumed   resumed           // sessions that another dispatcher opened
 	givenUp   []givenUp         // sessions in their grace period, oldest first
 	line      *turn.Line[*peer] // gives turns to sessions of several workers
 	last      uint64            // number of the newest session
@@ -76,8 +77,8 @@ func New(o *Options) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{},
-		sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}
-	d.silence.d = d
+		sessions: map[*session]struct{}{}, watchers: map[uint64]*peer{}}
+	d.silence.d, d.resumed = d, newResumed(d)
 	d.line = turn.NewLine(d.sayTurn)
 	return d, nil
 }

@@ -37,8 +37,8 @@
 // to each other that they know the token, and move uploads and results over it.
 //
 // When a dispatcher dies, its sessions of that kind that have one worker go on. Their
-// workers connect to the next dispatcher and tell it how many there are (Device), so that
-// it counts them when it places others; it does not know them otherwise.
+// workers and their clients connect to the next dispatcher and name them to it
+// (resume.go).
 //
 // # Several workers
 //

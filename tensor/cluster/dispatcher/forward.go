@@ -19,6 +19,9 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		}
 		d.openSession(p, m)
 		return true
+	case wire.KindResume:
+		d.resumed.resume(p, m)
+		return true
 	case wire.KindBye:
 		if s != nil {
 			d.closeSession(s)
@@ -150,6 +153,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	case wire.KindDevice:
 		d.register(p, m)
 		return
+	case wire.KindHeld:
+		d.resumed.hold(p, m)
+		return
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a worker", wire.KindName(m.Kind), m.Kind))
 		return
@@ -162,6 +168,13 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	s := p.sessions[id]
 	if s == nil {
 		return // it ended meanwhile
+	}
+	if s.client == nil {
+		if m.Kind == wire.KindFail { // its client has heard it from the worker
+			d.stats.failed.Add(1)
+			d.forgetSession(s)
+		}
+		return
 	}
 	if len(s.unheard) > 0 {
 		s.hear(p)

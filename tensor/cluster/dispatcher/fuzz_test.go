@@ -20,6 +20,8 @@ func FuzzPeers(f *testing.F) {
 	f.Add(uint8(0), append([]byte{byte(wire.KindOpenSession), byte(len(open))}, open...))
 	f.Add(uint8(1), []byte{byte(wire.KindFlow), 9, 1, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Add(uint8(1), []byte{byte(wire.KindDone), 20, 1})
+	device, held := wire.Append(nil, &wire.Device{Last: 9}), wire.Append(nil, &wire.Held{Session: 9, Token: []byte("t"), Name: "x"})
+	f.Add(uint8(1), append(append(append([]byte{byte(wire.KindDevice), byte(len(device))}, device...), byte(wire.KindHeld), byte(len(held))), held...))
 	f.Add(uint8(2), []byte{byte(wire.KindStatus), 8, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Add(uint8(3), []byte{byte(wire.KindRun), 0})
 	d, err := dispatcher.New(&dispatcher.Options{Waiter: ipc.NewWaiter()})
@@ -117,6 +119,8 @@ func FuzzClient(f *testing.F) {
 	f.Add(append(bytes.Clone(opened), byte(wire.KindRun), 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
 	f.Add(append(bytes.Clone(opened), byte(wire.KindBye), 8, 0, 0, 0, 0, 0, 0, 0, 0))
 	f.Add(append(bytes.Clone(opened), opened...))
+	resume := wire.Append(nil, &wire.Resume{Token: []byte("t")})
+	f.Add(append([]byte{byte(wire.KindResume), byte(len(resume))}, resume...))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		fx := start(t, dispatcher.Options{})
 		w, c := fx.dial(ipc.RoleWorker, "w"), fx.dial(ipc.RoleClient, "c")

@@ -134,10 +134,8 @@ func skip(d *Dispatcher, last uint64) {
 	d.last = max(d.last, last)
 	for _, s := range d.waiting {
 		if s.id <= last {
-			delete(d.sessions, s.id)
 			d.last++
 			s.id = d.last
-			d.sessions[s.id] = s
 		}
 	}
 }

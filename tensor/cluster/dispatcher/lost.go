@@ -63,6 +63,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 		}
 	}
 	delete(d.watchers, p.asks)
+	d.resumed.leave(p)
 	d.log.Debug("peer gone", "peer", p, "err", err)
 	p.end()
 }

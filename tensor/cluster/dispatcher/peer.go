@@ -28,6 +28,7 @@ type peer struct {
 	queued int           // bytes of it
 
 	session  *session            // of a client; nil when it has none
+	claim    string              // token of the session that a client waits to resume
 	sessions map[uint64]*session // of a worker
 	device   *wire.Device        // of a worker that has told it
 	bytes    uint64              // forwarded to a worker
@@ -43,15 +44,6 @@ func (p *peer) far() bool {
 
 // busy reports whether a worker runs a program for which its other sessions wait.
 func (p *peer) busy() bool { return p.device != nil && p.device.Busy }
-
-// open returns how many sessions a worker has, with those that have outlived another
-// dispatcher.
-func (p *peer) open() int {
-	if p.device == nil {
-		return len(p.sessions)
-	}
-	return len(p.sessions) + int(p.device.Sessions)
-}
 
 // LogValue names the peer in logs.
 func (p *peer) LogValue() slog.Value {

@@ -40,7 +40,7 @@ func (d *Dispatcher) place(s *session) bool {
 	for r, w := range workers {
 		w.sessions[s.id] = s
 		open.Rank, open.Apart, open.Token = uint32(r), s.client.far() || w.far(), nil
-		if open.Apart {
+		if open.Apart || s.direct && s.want == 1 {
 			open.Token = token
 		}
 		open.Direct = s.direct
@@ -172,7 +172,7 @@ func (p *peer) compare(q *peer) int {
 // load returns how many sessions a worker would have with another one, for each 10
 // TFLOP/s of its device. A device whose speed is not known counts as one of that speed.
 func (p *peer) load() float64 {
-	n := float64(p.open() + 1)
+	n := float64(len(p.sessions) + 1)
 	if f := p.device.Info.Flops; f > 0 {
 		n *= 1e13 / f
 	}

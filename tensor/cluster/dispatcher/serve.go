@@ -158,6 +158,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	d.peers = nil
 	clear(d.workers)
 	clear(d.sessions)
+	d.resumed = newResumed(d)
 	clear(d.watchers)
 	d.waiting = nil
 	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {

@@ -22,8 +22,9 @@ type session struct {
 	mixed bool        // they may be of several kinds
 	// the client takes a connection of its own to its (first) worker
 	direct   bool
-	config   []byte // for them
-	client   *peer
+	config   []byte  // for them
+	client   *peer   // nil if it has not resumed the session yet
+	token    []byte  // by which it does
 	workers  []*peer // by rank; nil while it waits for them
 	deadline time.Time
 	paused   map[*peer]bool // workers that have enough to do for it
@@ -58,7 +59,7 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	if !d.parse(p, m, &open) {
 		return
 	}
-	if p.session != nil {
+	if p.session != nil || p.claim != "" {
 		d.misbehaves(p, "OpenSession with a session open")
 		return
 	}
@@ -71,7 +72,7 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 		p.sendFail(wire.CodeQuota, fmt.Sprintf("%d sessions are open, at most %d can be", n, d.o.MaxSessions))
 		return
 	}
-	d.sessions[s.id] = s
+	d.sessions[s] = struct{}{}
 	d.stats.sessions.Add(1)
 	d.stats.opened.Add(1)
 	s.await(d)
@@ -145,6 +146,9 @@ func (d *Dispatcher) abandon(s *session, code wire.Code, text string) {
 	d.stats.failed.Add(1)
 	d.dismiss(s, code, nil)
 	d.forgetSession(s)
+	if s.client == nil {
+		return
+	}
 	if code == wire.CodeQuota {
 		s.client.forget() // it does not read its messages
 	}
@@ -178,7 +182,8 @@ func (d *Dispatcher) forgetSession(s *session) {
 
 // detach takes a session from its workers.
 func (s *session) detach(d *Dispatcher) {
-	delete(d.sessions, s.id)
+	delete(d.sessions, s)
+	d.resumed.forget(s)
 	for _, w := range s.workers {
 		delete(w.sessions, s.id)
 	}

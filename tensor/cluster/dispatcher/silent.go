@@ -108,7 +108,7 @@ func (x *silence) move(s *session) {
 	s.over, s.workers, s.turn, s.unheard = false, nil, nil, nil
 	d.last++
 	s.id = d.last
-	d.sessions[s.id] = s
+	d.sessions[s] = struct{}{}
 	s.await(d)
 }
 

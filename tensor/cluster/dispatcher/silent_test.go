@@ -96,7 +96,7 @@ func TestNumbersOfSurvivors(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	w := &peer{f, c}
-	w.send(wire.KindDevice, wire.Append(nil, &wire.Device{Info: device.Info{Name: "cpu", Kind: device.CPU}, Sessions: 1, Last: 1}))
+	w.send(wire.KindDevice, wire.Append(nil, &wire.Device{Info: device.Info{Name: "cpu", Kind: device.CPU}, Last: 1}))
 	id := w.toOpen()
 	if id != 2 {
 		t.Errorf("the session that waited has the number %d, expected 2", id)

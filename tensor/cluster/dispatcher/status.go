@@ -44,7 +44,7 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		key := func(counter string) string { return metrics.OfWorker(name, counter) }
 		counters := []wire.Counter{
 			{Name: key(metrics.PID), Value: uint64(w.who.PID)},
-			{Name: key(metrics.Sessions), Value: uint64(w.open())},
+			{Name: key(metrics.Sessions), Value: uint64(len(w.sessions))},
 			{Name: key(metrics.Messages), Value: w.messages},
 			{Name: key(metrics.Bytes), Value: w.bytes},
 			{Name: key(metrics.Queued), Value: uint64(w.queued)},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // direct is a session of this worker alone that has a connection of its own with its
@@ -14,7 +15,8 @@ import (
 type direct struct {
 	forwarded
 	in    inlet
-	alone bool // it has outlived its dispatcher: it ends with the connection
+	held  wire.Held // tells another dispatcher of it
+	alone bool      // it has outlived its dispatcher: it ends with the connection
 }
 
 func (s *direct) inlet() *inlet { return &s.in }
@@ -55,6 +57,14 @@ func inletError(err error) error {
 func (s *direct) close() {
 	s.in.close()
 	s.forwarded.close()
+}
+
+// tell tells the client of a session that has outlived its dispatcher why it ends. The
+// next dispatcher may not know the session yet.
+func (s *direct) tell(m *wire.Fail) {
+	if s.alone && s.in.conn != nil {
+		_ = ipc.TrySend(s.in.conn, ipc.Message{Kind: wire.KindFail, Body: wire.Append(nil, m)})
+	}
 }
 
 // ask does nothing: a session of one worker needs no turn of the dispatcher's.

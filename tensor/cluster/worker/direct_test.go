@@ -22,7 +22,7 @@ func startHere(t *testing.T) *fixture {
 // openDirect opens a session and returns the descriptor of its own conn.
 func (f *fixture) openDirect(id uint64) *os.File {
 	f.Helper()
-	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: id, Direct: true, Name: "s"}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: id, Direct: true, Quota: 1 << 40, Token: tokenOf(id), Name: "direct"}))
 	m, err := f.conn.Recv(f.ctx)
 	for ; err == nil && m.Kind == wire.KindDevice; m, err = f.conn.Recv(f.ctx) {
 		f.conn.Release()
@@ -34,9 +34,16 @@ func (f *fixture) openDirect(id uint64) *os.File {
 	if m.Kind != wire.KindSessionOpened || len(m.Files) != 1 {
 		f.Fatalf("%s with %d files", wire.KindName(m.Kind), len(m.Files))
 	}
+	var opened wire.SessionOpened
+	if err := wire.Parse(m.Body, &opened); err != nil || !bytes.Equal(opened.Token, tokenOf(id)) {
+		f.Errorf("%+v, %v; expected the session's token", opened, err)
+	}
 	f.run[id] = &wire.History{}
 	return m.Files[0]
 }
+
+// tokenOf is the token of a session with a conn of its own.
+func tokenOf(id uint64) []byte { return []byte{1, byte(id)} }
 
 // direct opens a session and takes its own conn: the client's side of it.
 func (f *fixture) direct(id uint64) *fixture {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // A dispatcher that dies takes with it what only it knows: which client a session belongs
@@ -16,9 +17,10 @@ import (
 // messages it forwards, and those of several workers, end. A session that has a
 // connection of its own with its client needs none of this: the worker goes on with it,
 // ends it when that connection ends, and looks for another dispatcher at the same
-// address, which it tells how many of these sessions there are and the last number that a
-// session had (Device). The new dispatcher knows no more of them. In particular a client
-// cannot stop a program of such a session, except by ending it.
+// address. It tells that one the last number that a session had (Device) and each of
+// these sessions (Held), with the token by which its client names it there too. If such a
+// session fails, the client is told over its connection as well: it may not have come to
+// the new dispatcher yet.
 
 // redialEvery is the pause between two looks for a dispatcher. A dispatcher waits for
 // longer than that before it says that it has no worker.
@@ -58,10 +60,7 @@ func (k *seeker) outlive(ctx context.Context, addr string, err error) {
 	w.deferred, w.lost = nil, nil
 	for _, s := range w.sessions {
 		if d, ok := s.(*direct); ok && d.in.offered() {
-			if !d.alone {
-				d.alone = true
-				w.alone++
-			}
+			d.alone = true
 			continue
 		}
 		w.endSession(s)
@@ -122,7 +121,22 @@ func (k *seeker) join(ctx context.Context) error {
 	k.came = nil
 	w.out.replace(c)
 	w.log.Info("worker connected again", "worker", w.name, "sessions", len(w.sessions))
-	return w.tellDevice(ctx)
+	err := w.tellDevice(ctx)
+	for _, s := range w.sessions {
+		if d, ok := s.(*direct); ok && err == nil && len(d.held.Token) > 0 {
+			err = w.out.send(ctx, wire.KindHeld, &d.held)
+		}
+	}
+	return err
+}
+
+// tellOver tells the dispatcher, if there is one, that a session is over which has
+// outlived another dispatcher.
+func (k *seeker) tellOver(ctx context.Context, session uint64) error {
+	if k.came != nil {
+		return nil
+	}
+	return k.w.out.send(ctx, wire.KindHeld, &wire.Held{Session: session, Over: true})
 }
 
 // replace sends to another dispatcher from now on. Messages for the old one are dropped.

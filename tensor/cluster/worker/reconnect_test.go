@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,21 +68,15 @@ func TestReconnect(t *testing.T) {
 			}
 		}
 	}
-	// told waits for the dispatcher to be told of so many sessions.
-	told := func(sessions uint32, last uint64) {
+	// told waits for the dispatcher to be told of a session.
+	told := func(want wire.Held) {
 		t.Helper()
-		for {
-			var dev wire.Device
-			if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil {
-				t.Fatal(err)
-			}
-			if dev.Sessions != sessions {
-				continue
-			}
-			if dev.Last != last {
-				t.Errorf("the last session is number %d, expected %d", dev.Last, last)
-			}
-			return
+		var held wire.Held
+		if err := wire.Parse(f.recv(wire.KindHeld), &held); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(wire.Append(nil, &held), wire.Append(nil, &want)) {
+			t.Errorf("the dispatcher is told %+v, expected %+v", held, want)
 		}
 	}
 	step()
@@ -94,15 +90,33 @@ func TestReconnect(t *testing.T) {
 	if again := f.conn.Peer().Note; note == "" || again != note {
 		t.Errorf("notes %q and %q, expected the same", note, again)
 	}
+	var dev wire.Device
+	if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil || dev.Last != 9 {
+		t.Errorf("%+v, %v; expected that the last session is number 9", dev, err)
+	}
+	var both []uint64
+	for range 2 {
+		var held wire.Held
+		if err := wire.Parse(f.recv(wire.KindHeld), &held); err != nil {
+			t.Fatal(err)
+		}
+		if want := (wire.Held{Session: held.Session, Quota: 1 << 40, Token: tokenOf(held.Session), Name: "direct"}); !bytes.Equal(wire.Append(nil, &held), wire.Append(nil, &want)) {
+			t.Errorf("the dispatcher is told %+v, expected %+v", held, want)
+		}
+		both = append(both, held.Session)
+	}
+	if slices.Sort(both); !slices.Equal(both, []uint64{7, 9}) {
+		t.Errorf("sessions %d outlive the dispatcher, expected 7 and 9", both)
+	}
 	left.Close()
-	told(1, 9)
+	told(wire.Held{Session: 9, Over: true})
 	step()
 	f.open(10, 0)
 	if st := f.w.Stats(); st.Sessions != 2 || st.Failed != 0 {
 		t.Errorf("%+v, expected the session with a connection of its own, and the new one", st)
 	}
 	own.conn.Close()
-	told(0, 10)
+	told(wire.Held{Session: 7, Over: true})
 
 	l.Close()
 	f.conn.Close()
@@ -134,4 +148,35 @@ func TestReconnectAfterAProgram(t *testing.T) {
 	f.accept(l)
 	f.open(8, 0)
 	f.healthy(9)
+}
+
+// TestSurvivorFails: the client of a session that has outlived its dispatcher hears over
+// its own connection why the session fails, whether there is another dispatcher or not.
+func TestSurvivorFails(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		at := socket(t)
+		l := listenHere(t, at)
+		f := startAt(t, l, worker.Options{Reconnect: time.Hour}, 0)
+		own, other := f.direct(7), f.direct(8)
+		l.Close()
+		f.conn.Close()
+		l = listenHere(t, at)
+		f.accept(l)
+		f.recv(wire.KindHeld)
+		f.recv(wire.KindHeld)
+		if !again {
+			l.Close()
+			f.conn.Close()
+		}
+		own.send(wire.KindRun, []byte("no run"))
+		own.failed(7, wire.CodeProtocol, `worker "w"`)
+		if _, err := own.conn.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
+			t.Errorf("%v over the conn of a session that failed", err)
+		}
+		if again {
+			f.failed(7, wire.CodeProtocol, `worker "w"`)
+		}
+		other.batch(&wire.Run{Session: 8, Seq: 1, Flags: wire.RunSync})
+		other.answer(wire.CodeOK, "")
+	}
 }

@@ -351,6 +351,9 @@ func (w *Worker) endBroken(ctx context.Context) error {
 		} else if d, ok := s.(*direct); ok && d.alone {
 			w.endSession(d)
 			release(w, d.id)
+			if err := w.seeker.tellOver(ctx, d.id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -36,7 +36,6 @@ type Worker struct {
 	steps   uint64      // done so far
 	told    wire.Device // as the dispatcher was told last
 	seeker  seeker
-	alone   uint32 // number of sessions that have outlived their dispatcher
 	last    uint64 // greatest number of a session so far
 }
 
@@ -104,7 +103,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 			w.seeker.outlive(seeking, addr, err)
 			err = nil
 		}
-		if w.steps++; err == nil && (w.told.Busy || w.told.Sessions != w.alone || w.steps%tellEvery == 0 && w.usedMuchElse()) {
+		if w.steps++; err == nil && (w.told.Busy || w.steps%tellEvery == 0 && w.usedMuchElse()) {
 			err = w.tellDevice(ctx)
 		}
 		if err == nil {
@@ -131,7 +130,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 // values use.
 func (w *Worker) tellDevice(ctx context.Context) error {
 	m := &w.told
-	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse), Sessions: w.alone, Last: min(w.last, wire.MaxSession)}
+	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse), Last: min(w.last, wire.MaxSession)}
 	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
 	return w.out.send(ctx, wire.KindDevice, m)
 }
@@ -184,8 +183,11 @@ func (w *Worker) close() {
 // farewell tells the sessions that the worker stops, as far as there is room to.
 func (w *Worker) farewell(cause error) {
 	text := wire.CutText(fmt.Sprintf("worker %q (pid %d) is stopping: %v", w.name, os.Getpid(), cause))
-	for id := range w.sessions {
+	for id, s := range w.sessions {
 		m := wire.Fail{Session: id, Code: wire.CodeWorkerGone, Text: text}
+		if d, ok := s.(*direct); ok {
+			d.tell(&m)
+		}
 		if w.out.trySend(wire.KindFail, &m) != nil {
 			return
 		}
@@ -315,8 +317,9 @@ func (w *Worker) openAlone(ctx context.Context, b *base, open *wire.OpenSession,
 	var s session = &forwarded{b}
 	var theirs []*os.File
 	if open.Direct && w.out.conn.Features().Files && !open.Apart {
-		d := &direct{forwarded: forwarded{b}}
+		d := &direct{forwarded: forwarded{b}, held: wire.Held{Session: b.id, Quota: open.Quota, Token: bytes.Clone(open.Token), Name: b.name}}
 		if f, err := d.in.offer(&w.env); err == nil {
+			reply.Token = d.held.Token
 			s, theirs = d, []*os.File{f}
 			w.connected = append(w.connected, d)
 			defer f.Close()
@@ -386,9 +389,6 @@ func (w *Worker) endSession(s session) {
 	delete(w.sessions, c.id)
 	w.owners.set(c.id, nil)
 	w.stats.sessions.Add(-1)
-	if d, ok := s.(*direct); ok && d.alone {
-		w.alone--
-	}
 	for _, p := range c.programs.byHash {
 		w.monitor.forgotten(p.parsed, p.runs)
 	}
@@ -412,7 +412,10 @@ func (w *Worker) failSession(ctx context.Context, s session, cause error) error 
 	}
 	c := s.core()
 	w.log.Log(ctx, level, "session failed", "session", c.id, "name", c.name, "err", cause)
-	w.endSession(s)
 	m := wire.Fail{Session: c.id, Code: failureCode(cause), Text: wire.CutText(fmt.Sprintf("worker %q: %v", w.name, cause))}
+	if d, ok := s.(*direct); ok {
+		d.tell(&m)
+	}
+	w.endSession(s)
 	return w.out.send(ctx, wire.KindFail, &m)
 }

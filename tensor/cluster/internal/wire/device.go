@@ -7,23 +7,20 @@ import (
 
 // Device tells the dispatcher what a worker computes on. It is a worker's first message:
 // until it has come, no session is placed on the worker. The worker sends it again when
-// the memory that its values use has changed by much, when a program begins or ceases to
-// be one that runs long, and when a session ends that has outlived its dispatcher.
+// the memory that its values use has changed by much, and when a program begins or ceases
+// to be one that runs long.
 //
 // It is no part of the greeting, because it is sent again, and because transports know of
 // no devices.
 //
 //	session uint64, kind uint8, id [16]byte, bytes uint64, used uint64, busy bool,
-//	sessions uvarint, last uint64, flops float64, bandwidth float64, name text
+//	last uint64, flops float64, bandwidth float64, name text
 type Device struct {
 	Session uint64 // 0
 	Info    device.Info
 	Used    uint64 // bytes of values
 	Busy    bool   // a program has run for so long that other sessions wait
-	// sessions that have outlived the dispatcher that opened them, and the greatest
-	// number of a session so far, over all dispatchers
-	Sessions uint32
-	Last     uint64
+	Last    uint64 // greatest number of a session so far, over all dispatchers
 }
 
 func (m *Device) walk(w *encoding.Walk) {
@@ -33,7 +30,6 @@ func (m *Device) walk(w *encoding.Walk) {
 	w.U64("Bytes", &m.Info.Bytes)
 	w.U64("Used", &m.Used)
 	w.Bool("Busy", &m.Busy)
-	w.Number("Sessions", &m.Sessions, MaxHeld)
 	w.U64("Last", &m.Last)
 	w.F64("Flops", &m.Info.Flops)
 	w.F64("Bandwidth", &m.Info.Bandwidth)

@@ -24,7 +24,9 @@ type OpenSession struct {
 	Workers uint32 // number of workers that run the session together; 0 and 1: one
 	Rank    uint32 // which of them this worker is
 	Key     []byte // secret of the connections between the session's workers
-	Token   []byte // secret of the connection between client and worker; with Apart
+	// secret that client and worker share. With Apart that of the connection between
+	// them; with Direct they name the session by it to another dispatcher (Held, Resume).
+	Token []byte
 	// where tensors lie, as tensor/shard/config writes it; empty: whole everywhere
 	Config []byte
 	Name   string // for status reports

@@ -59,6 +59,8 @@ const (
 	KindTurn   uint32 = 27
 	KindDevice uint32 = 28 // worker → dispatcher
 	KindStop   uint32 = 29 // client → dispatcher → worker
+	KindHeld   uint32 = 30 // worker → dispatcher
+	KindResume uint32 = 31 // client → dispatcher, and back
 )
 
 var kindNames = [...]string{
@@ -67,6 +69,7 @@ var kindNames = [...]string{
 	KindStatus: "Status", KindStatusReply: "StatusReply", KindFlow: "Flow", KindSave: "Save", KindSaved: "Saved",
 	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
 	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device", KindStop: "Stop",
+	KindHeld: "Held", KindResume: "Resume",
 }
 
 // KindName returns the name of a kind, for logs.
@@ -93,7 +96,6 @@ const (
 	MaxExport     = 128              // bytes of a device's memory's name (CUDA: 64)
 	MaxCounters   = 1024             // counters of a status reply
 	MaxWorkers    = 1024             // workers of a session
-	MaxHeld       = 1 << 20          // sessions of a worker without a dispatcher
 	MaxSession    = 1 << 62          // number of a session that a worker tells
 	MaxKey        = 64               // bytes of a key, and of a token
 	MaxConfig     = 1 << 16          // bytes of a session's config
