@@ -101,6 +101,8 @@
 //	bench/turns        benchmarks of two revisions in turns, printed by cmd/turns
 //	bench/revision     the files of an earlier revision
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
+//	cmd/ringside/events  files of losses that TensorBoard reads
+//	cmd/ringside/plot  pictures of training runs
 //	cmd/libringside    the C library; cmd/libringside/python over it
 //
 // Five folders are modules of their own, so that their dependencies are not the module's:

@@ -154,8 +154,10 @@ var floors = map[string]int{
 	"cmd/turns":            0,
 	"cmd/fakecuda":         0,
 	"cmd/libringside":      0,
-	"cmd/ringside/command": 0,
-	"cmd/ringside":         1,
+	"cmd/ringside/events":  0,
+	"cmd/ringside/plot":    0,
+	"cmd/ringside/command": 1,
+	"cmd/ringside":         2,
 
 	"": 0, // this package
 }
@@ -174,6 +176,12 @@ var outside = map[string][]string{
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
 	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen"},
+
+	"google.golang.org/protobuf/encoding/protowire": {"cmd/ringside/events"},
+	"golang.org/x/image/font":                       {"cmd/ringside/plot"},
+	"golang.org/x/image/font/basicfont":             {"cmd/ringside/plot"},
+	"golang.org/x/image/math/fixed":                 {"cmd/ringside/plot"},
+	"golang.org/x/image/vector":                     {"cmd/ringside/plot"},
 
 	"lukechampine.com/blake3":                      {"gather/codec", "gather/apply"},
 	"github.com/fxamacker/cbor/v2":                 {"gather/codec"},

@@ -127,7 +127,7 @@ func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt 
 		if n == resumed && r.o.Started != nil {
 			r.o.Started()
 		}
-		report.maybe(start, itemsPerStep)
+		report.maybe(start, itemsPerStep, opt.LR)
 		if r.roundEnds() {
 			err := r.exchange(ctx, r.o.Outer.Exchange)
 			if err != nil && ctx.Err() != nil { // it waited for other peers
@@ -254,8 +254,8 @@ type reporter struct {
 	first int // the step before the first one of this run
 }
 
-// maybe reports if the last step's loss is known.
-func (p *reporter) maybe(start time.Time, itemsPerStep int) {
+// maybe reports if the last step's loss is known. lr is the step's learning rate.
+func (p *reporter) maybe(start time.Time, itemsPerStep int, lr float64) {
 	r := p.run
 	if r.o.Progress == nil || !r.known() {
 		return
@@ -265,7 +265,7 @@ func (p *reporter) maybe(start time.Time, itemsPerStep int) {
 	perStep := now.Sub(p.last).Seconds() / float64(done-p.step)
 	overall := now.Sub(start) / time.Duration(done-p.first)
 	r.o.Progress(Progress{
-		Step: done, Steps: r.o.Steps, Loss: r.sum.Loss, Unit: r.sum.Unit,
+		Step: done, Steps: r.o.Steps, Loss: r.sum.Loss, LR: lr, Unit: r.sum.Unit,
 		Rate: float64(itemsPerStep) / perStep, Left: overall * time.Duration(r.o.Steps-done),
 	})
 	p.last, p.step = now, done

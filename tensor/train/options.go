@@ -120,6 +120,7 @@ const defaultInFlight = 250 * time.Millisecond
 type Progress struct {
 	Step, Steps int
 	Loss        float64
+	LR          float64 // of this step
 	Rate        float64 // Unit a second since the last report
 	Unit        string  // "images" or "tokens"
 	Left        time.Duration

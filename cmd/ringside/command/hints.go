@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/cmd/ringside/plot"
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -185,6 +186,7 @@ func completions(root *cobra.Command) {
 		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
 		"ringside plan dump":   {"device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
+		"ringside plot":        {"of": plot.Names},
 		"ringside gather plan": {"aggregate": agg.Names()},
 		"ringside gather init": {"index": {"rice", "pack12", "u16", "bitmap"}, "value": {"u2", "u4", "u8", "sign", "bf16", "f32"}},
 	}

@@ -1,99 +1,14 @@
 package command
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/ringside-go/ringside/tensor/safetensors"
 	"github.com/ringside-go/ringside/tensor/train"
 )
-
-// lossLogName is the file that --log-dir gets: one JSON object a line.
-const lossLogName = "losses.jsonl"
-
-// lossLine is a line of it: a loss that was read, or what the run came to in the end.
-type lossLine struct {
-	Time  time.Time `json:"time"`
-	Step  int       `json:"step"`
-	Steps int       `json:"steps"`
-	Loss  *float64  `json:"loss,omitempty"`
-	Rate  float64   `json:"items_per_second,omitempty"`
-
-	HeldOut     float64  `json:"held_out_loss,omitempty"`
-	Accuracy    *float64 `json:"accuracy,omitempty"`
-	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
-	Stopped     bool     `json:"stopped,omitempty"`
-	Error       string   `json:"error,omitempty"`
-}
-
-// lossLog writes losses while a model is trained; a nil one writes nothing. It makes the
-// file with the first line, so that a run that fails before leaves none.
-type lossLog struct {
-	path string
-	f    *os.File
-	err  error // the first
-}
-
-// newLossLog returns the log in dir, which it makes. A log that is there is continued if
-// the run is resumed.
-func newLossLog(dir string, resumed bool) (*lossLog, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("--log-dir: %w", err)
-	}
-	path := filepath.Join(dir, lossLogName)
-	if _, err := os.Stat(path); err == nil && !resumed {
-		return nil, usagef("--log-dir %s: %s is another run's; name another folder, or go on with that run by --resume", dir, path)
-	}
-	if err := safetensors.Writable(path); err != nil { // before the first steps
-		return nil, fmt.Errorf("--log-dir: %w", err)
-	}
-	return &lossLog{path: path}, nil
-}
-
-func (l *lossLog) write(line *lossLine) {
-	if l == nil || l.err != nil {
-		return
-	}
-	if l.f == nil {
-		if l.f, l.err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); l.err != nil {
-			return
-		}
-	}
-	line.Time = time.Now().UTC()
-	l.err = json.NewEncoder(l.f).Encode(line)
-}
-
-// show writes a loss that was read.
-func (l *lossLog) show(p train.Progress) {
-	l.write(&lossLine{Step: p.Step, Steps: p.Steps, Loss: &p.Loss, Rate: p.Rate})
-}
-
-// end writes what the run came to, or the error that ended it, and closes the file.
-func (l *lossLog) end(s *train.Summary, ended error) error {
-	if l == nil || l.f == nil && l.err == nil {
-		return nil
-	}
-	last := lossLine{Step: s.Steps, Steps: s.Planned, HeldOut: s.HeldOut, Accuracy: s.Accuracy, BitsPerByte: s.BitsPerByte, Stopped: s.Stopped}
-	if ended != nil {
-		last.Error = ended.Error()
-	}
-	l.write(&last)
-	err := l.err
-	if l.f != nil {
-		err = errors.Join(err, l.f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("--log-dir: %w", err)
-	}
-	return nil
-}
 
 // profileTo profiles this process until stop.
 func profileTo(path string) (stop func(), err error) {

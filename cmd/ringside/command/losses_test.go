@@ -2,9 +2,14 @@ package command
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,10 +48,12 @@ func TestLossLog(t *testing.T) {
 		t.Fatalf("%d lines for %d losses", len(got), len(first.Losses))
 	}
 	for i, p := range first.Losses {
-		if l := got[i]; l.Step != p.Step || l.Loss == nil || *l.Loss != p.Loss || l.Steps != 6 || l.Time.IsZero() || !(l.Rate > 0) {
+		if l := got[i]; l.Step != p.Step || l.Loss == nil || *l.Loss != p.Loss || l.Steps != 6 || l.Time.IsZero() || !(l.Rate > 0) || !(l.LR > 0) {
 			t.Errorf("line %d is %+v, the loss %+v", i, l, p)
 		}
 	}
+	checkTable(t, dir, got)
+	checkEvents(t, dir, got)
 	if l := got[len(got)-1]; l.Step != 6 || l.HeldOut != first.HeldOut || *l.BitsPerByte != *first.BitsPerByte || l.Loss != nil {
 		t.Errorf("the last line is %+v", l)
 	}
@@ -73,6 +80,56 @@ func TestLossLog(t *testing.T) {
 	}
 	if all := lossLines(t, dir); !strings.Contains(all[len(all)-1].Error, "not finite") {
 		t.Errorf("the last line of a run that diverged is %+v", all[len(all)-1])
+	}
+}
+
+// checkTable checks that losses.csv has the losses of the log.
+func checkTable(t *testing.T, dir string, lines []lossLine) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, lossCSVName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil || len(rows) != len(lines) || strings.Join(rows[0], ",")+"\n" != lossColumns {
+		t.Fatalf("%v, %d rows for %d lines, the first is %v", err, len(rows), len(lines), rows[0])
+	}
+	for i, row := range rows[1:] {
+		want := []string{fmt.Sprint(lines[i].Step), fmt.Sprint(*lines[i].Loss), fmt.Sprint(lines[i].LR), fmt.Sprint(lines[i].Rate)}
+		for c, text := range want {
+			a, e1 := strconv.ParseFloat(row[c+1], 64)
+			b, e2 := strconv.ParseFloat(text, 64)
+			if e1 != nil || e2 != nil || a != b {
+				t.Errorf("row %d is %v, expected %v", i, row, want)
+				break
+			}
+		}
+	}
+}
+
+// checkEvents checks that there is one file of events with every loss of the log, and the
+// text of the sample.
+func checkEvents(t *testing.T, dir string, lines []lossLine) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("files of events: %v, %v", found, err)
+	}
+	b, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines[:len(lines)-1] {
+		// the field simple_value, behind the tag
+		want := append([]byte("loss\x15"), binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(*l.Loss)))...)
+		if !bytes.Contains(b, want) {
+			t.Errorf("the events have no loss %v", *l.Loss)
+		}
+	}
+	for _, want := range []string{"learning rate", "tokens a second", "bits per byte", "held-out loss"} {
+		if !bytes.Contains(b, []byte(want)) {
+			t.Errorf("the events have no %q", want)
+		}
 	}
 }
 

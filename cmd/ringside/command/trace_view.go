@@ -45,7 +45,8 @@ the timeline, a lane a process: a column of pixels is a piece of the time, and i
 			if err := trace.Summarize(f).Write(cmd.OutOrStdout(), most); err != nil {
 				return err
 			}
-			return errors.Join(drawTo(svg, f, trace.SVG), drawTo(picture, f, trace.PNG))
+			return errors.Join(drawTo(svg, func(w io.Writer) error { return trace.SVG(w, f) }),
+				drawTo(picture, func(w io.Writer) error { return trace.PNG(w, f) }))
 		},
 	}
 	c.Flags().StringVar(&svg, "svg", "", "file to draw the timeline to, as SVG")
@@ -55,7 +56,7 @@ the timeline, a lane a process: a column of pixels is a piece of the time, and i
 }
 
 // drawTo makes a file; it does nothing without a name.
-func drawTo(path string, f *trace.File, draw func(io.Writer, *trace.File) error) error {
+func drawTo(path string, draw func(io.Writer) error) error {
 	if path == "" {
 		return nil
 	}
@@ -63,7 +64,7 @@ func drawTo(path string, f *trace.File, draw func(io.Writer, *trace.File) error)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(draw(out, f), out.Close()); err != nil {
+	if err := errors.Join(draw(out), out.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -152,7 +152,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
-	f.StringVar(&logDir, "log-dir", "", "folder for losses.jsonl: a JSON object a line for each loss as it is read, again for steps that are taken again, and one in the end")
+	f.StringVar(&logDir, "log-dir", "", "folder for losses.jsonl (a JSON object a line for each loss as it is read, again for steps that are taken again, and one in the end), losses.csv, and a file of events for TensorBoard")
 	f.StringVar(&profile, "cpuprofile", "", "file for a profile of this process, for go tool pprof; with --in-process of the training as well")
 	at.flags(f)
 	at.stageFlags(f)
