@@ -33,7 +33,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo examples shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -180,6 +180,10 @@ turns: ## benchmarks of this tree and of an earlier one (BASE=REVISION) in turns
 ops: ## docs/ops.md and the table of docs/gpu.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
 	$(GO) test ./tensor/cuda -run TestTable -args -write
+
+guide: build ## the table of docs/tuning.md, measured on this machine
+	$(BIN)/ringside bench guide | sed -n '/^|/p' >$(BIN)/guide
+	sed -i -e '/^| | one way /,/^$$/{/^|/d}' -e '/^<!-- make guide -->/r $(BIN)/guide' docs/tuning.md
 
 generate: ## the assembly from its generator
 	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel

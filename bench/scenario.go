@@ -114,6 +114,7 @@ func Scenarios() []Scenario {
 		{"collective", "all-reduces and other collectives of 2 and 4 ranks, beside C, Open MPI and Gloo", runCollective},
 		{"reduce", "reductions of a tensor that several workers have parts of, beside fetching the parts, and beside one worker", runReduce},
 		{"trace", "a training step of a small transformer while a trace of it is written, beside the same step without", runTrace},
+		{"guide", "choices of a user both ways, as the table of docs/tuning.md", runGuide},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
 		{"gather", "gathers of many peers on several ranks, and updates under a memory budget, beside one rank and limits", runGather},
 	}
