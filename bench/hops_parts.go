@@ -77,22 +77,30 @@ func (a *actor) forwardConns() {
 		to := a.toward(from, m.Body)
 		body := must(all[to].Reserve(ctx, 1, len(m.Body)))
 		copy(body, m.Body)
+		a.name(from, body)
 		all[from].Release()
 		check(all[to].Commit())
 	}
 }
 
-// toward returns where a message that came from there goes: of a client, which it then
-// names, to one of the workers, and of a worker to the client that it names.
+// toward returns where a message that came from there goes: of a client to one of the
+// workers, and of a worker to the client that it names.
 func (a *actor) toward(from int, m []byte) int {
 	if from < a.Clients {
-		m[0] = byte(from)
 		return a.Clients + from%a.Workers
 	}
 	if int(m[0]) >= a.Clients {
 		check(fmt.Errorf("answer for client %d of %d", m[0], a.Clients))
 	}
 	return int(m[0])
+}
+
+// name has a message of a client name it. It is called for the copy that goes on: a write
+// to what came would take the line back from the sender's core.
+func (a *actor) name(from int, m []byte) {
+	if from < a.Clients {
+		m[0] = byte(from)
+	}
 }
 
 // forwardBytes has the clients' sockets from descriptor 3 on, then the workers'. With one
@@ -128,7 +136,9 @@ func (a *actor) forwardBytes() {
 				left--
 				continue
 			}
-			check(writeAll(3+a.toward(from, m[:]), m[:]))
+			to := a.toward(from, m[:])
+			a.name(from, m[:])
+			check(writeAll(3+to, m[:]))
 		}
 	}
 }
