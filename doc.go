@@ -6,6 +6,8 @@
 //
 //	shm                segments, arenas, blocks and handles, futex; the only mmap
 //	shm/limits         what the machine and its containers allow: memory, descriptors
+//	shm/limits/limitstest
+//	                   control groups for tests
 //	ring               the lock-free queue and how to wait for it, over a []byte
 //
 // # Processes that talk

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
@@ -278,13 +279,7 @@ func (s *soak) read() (all []figures) {
 			s.Fatal(err)
 		}
 		f.mappings, f.shared = bytes.Count(maps, []byte("\n")), bytes.Count(maps, []byte("s "))
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			s.Fatal(err)
-		}
-		for line := range strings.Lines(string(status)) {
-			_, _ = fmt.Sscanf(line, "VmRSS: %d", &f.resident)
-		}
+		f.resident = limitstest.Resident(s, pid) >> 10
 		all = append(all, f)
 	}
 	return all

@@ -2,59 +2,20 @@ package command
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// memoryGroup makes a control group with that much memory, in the tree of either version
-// that has the controller. Only root can, and only where the tree can be written.
-func memoryGroup(t *testing.T, bytes int) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root makes control groups")
-	}
-	const top = "/sys/fs/cgroup"
-	tree, limit := top+"/memory", "memory.limit_in_bytes"
-	if controllers, err := os.ReadFile(top + "/cgroup.subtree_control"); err == nil {
-		if !strings.Contains(string(controllers), "memory") {
-			t.Skip("the tree's root does not hand down the memory controller")
-		}
-		tree, limit = top, "memory.max"
-	} else if !exists(tree) {
-		t.Skip("no tree of control groups with the memory controller is mounted")
-	}
-	dir := filepath.Join(tree, fmt.Sprintf("ringside-test-%d", os.Getpid()))
-	switch err := os.Mkdir(dir, 0o755); {
-	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		t.Skip("root of a container that may not make control groups: ", err)
-	case err != nil:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(bytes)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // TestUpInAContainer runs a cluster in a group of 300 MB. A tensor of 600 MB is an error
 // that says so; nothing is killed, and the next program runs.
 func TestUpInAContainer(t *testing.T) {
-	group := memoryGroup(t, 300e6)
+	group := limitstest.MemoryGroup(t, 300e6)
 	runtimeDir(t)
 	exe, err := os.Executable()
 	if err != nil {

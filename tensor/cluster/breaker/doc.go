@@ -9,5 +9,8 @@
 //	stop_test.go         programs that would run for hours
 //	descriptors_test.go  more descriptors and clients than a process may have
 //	crowd_test.go        very many clients at once
+//	words_test.go        random values in shared memory
+//	memory_test.go       more memory than a container has; memory of idle sessions
+//	bits_test.go         flipped bits on a link; clients without TLS
 //	strangers_test.go    very many strangers on TCP; descriptors whose close waits
 package breaker

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -30,6 +31,15 @@ func (r *result) same(o *result) bool {
 // train fits a line to made-up batches.
 func train(t *testing.T, s *tensor.Session) *result {
 	t.Helper()
+	r, err := tryTrain(s)
+	if err != nil {
+		t.Fatalf("honest client: %v", err)
+	}
+	return r
+}
+
+// tryTrain is train of a client that may fail.
+func tryTrain(s *tensor.Session) (*result, error) {
 	weight := tensor.Zeros(s, tensor.F32, cols, 1)
 	r := new(result)
 	for n := range steps {
@@ -48,7 +58,7 @@ func train(t *testing.T, s *tensor.Session) *result {
 		})
 		v, err := loss.Item()
 		if err != nil {
-			t.Fatalf("honest client, step %d: %v", n, err)
+			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
 		loss.Free()
 		r.losses = append(r.losses, v)
@@ -56,10 +66,10 @@ func train(t *testing.T, s *tensor.Session) *result {
 	}
 	var err error
 	if r.weights, err = tensor.Data[float32](weight); err != nil {
-		t.Fatalf("honest client: %v", err)
+		return nil, err
 	}
 	weight.Free()
-	return r
+	return r, nil
 }
 
 // honest is a client that trains beside attackers.

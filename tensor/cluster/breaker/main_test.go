@@ -3,6 +3,7 @@ package breaker_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,39 +51,72 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"slow":       childSlow,
 	"linger":     childLinger,
 	"crowd":      childCrowd,
+	"scribble":   childScribble,
+	"greedy":     childGreedy,
+	"hoard":      childHoard,
+	"plain":      childPlain,
 }
 
-// --listen ADDR, and --listen-tcp HOST:PORT --secret-file FILE
+// flags are those of a dispatcher and of a worker.
+type flags struct {
+	listen, far, secret, connect, name string
+	tls                                ipc.TLSFiles
+	keep                               time.Duration
+}
+
+func parse(args []string) (f flags, encrypt *ipc.TLS, err error) {
+	set := flag.NewFlagSet("child", flag.ContinueOnError)
+	set.StringVar(&f.listen, "listen", "", "")
+	set.StringVar(&f.far, "listen-tcp", "", "")
+	set.StringVar(&f.secret, "secret-file", "", "")
+	set.StringVar(&f.connect, "connect", "", "")
+	set.StringVar(&f.name, "name", "", "")
+	set.BoolVar(&f.tls.On, "tls", false, "")
+	set.DurationVar(&f.keep, "keep", 0, "how long a worker keeps memory that no session uses")
+	if err = set.Parse(args); err == nil {
+		encrypt, err = f.tls.Read()
+	}
+	return f, encrypt, err
+}
+
 func childDispatcher(ctx context.Context, args []string) error {
+	f, encrypt, err := parse(args)
+	if err != nil {
+		return err
+	}
 	// fewer than come at once in TestCrowd
-	d, err := dispatcher.New(&dispatcher.Options{MaxIdle: 64, Secret: []byte(secret)})
+	d, err := dispatcher.New(&dispatcher.Options{MaxIdle: 64, Secret: []byte(secret), TLS: encrypt})
 	if err != nil {
 		return err
 	}
 	var listeners []ipc.Listener
-	if len(args) == 6 {
-		far, err := tcp.New().Listen(args[3], d.ListenOptions())
+	if f.far != "" {
+		far, err := tcp.New().Listen(f.far, d.ListenOptions())
 		if err == nil {
-			err = os.WriteFile(args[5]+farSuffix, []byte(far.Addr()), 0o600)
+			err = os.WriteFile(f.secret+farSuffix, []byte(far.Addr()), 0o600)
 		}
 		if err != nil {
 			return err
 		}
 		listeners = append(listeners, far)
 	}
-	l, err := local.New().Listen(args[1], d.ListenOptions())
+	l, err := local.New().Listen(f.listen, d.ListenOptions())
 	if err != nil {
 		return err
 	}
 	return d.Serve(ctx, append(listeners, l)...)
 }
 
-func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME
-	w, err := worker.New(&worker.Options{Name: args[3]})
+func childWorker(ctx context.Context, args []string) error {
+	f, encrypt, err := parse(args)
 	if err != nil {
 		return err
 	}
-	return w.Serve(ctx, args[1])
+	w, err := worker.New(&worker.Options{Name: f.name, TLS: encrypt, KeepUnused: f.keep})
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, f.connect)
 }
 
 // start starts a cluster of child processes that ends with the test.
@@ -93,7 +127,11 @@ func start(t *testing.T, o cluster.Options) *cluster.Cluster {
 		t.Fatal(err)
 	}
 	o.Dir = dir
-	o.Args = func(c cluster.Child) []string { return append([]string{childFlag}, cluster.DefaultArgs(c)...) }
+	args := o.Args
+	if args == nil {
+		args = cluster.DefaultArgs
+	}
+	o.Args = func(c cluster.Child) []string { return append([]string{childFlag}, args(c)...) }
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	c, err := cluster.Start(ctx, &o)
 	if err != nil {
@@ -129,6 +167,7 @@ func tryDial(t *testing.T, c *cluster.Cluster, workers int) (*client.Engine, err
 func attack(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{childFlag, name}, args...)...)
+	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -145,4 +184,15 @@ func attack(t *testing.T, name string, args ...string) *exec.Cmd {
 		t.Fatalf("%s: %v, expected a line", name, err)
 	}
 	return cmd
+}
+
+// interrupt ends an attacker that fails if it got what it must not get.
+func interrupt(t *testing.T, attacker *exec.Cmd) {
+	t.Helper()
+	if err := attacker.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := attacker.Wait(); err != nil {
+		t.Errorf("the attacker: %v", err)
+	}
 }

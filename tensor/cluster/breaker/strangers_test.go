@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -62,6 +63,34 @@ func childSlow(ctx context.Context, args []string) error { // HOST:PORT CONNECTI
 	return nil
 }
 
+// startFar starts a cluster of one worker that clients of other hosts reach at addr.
+func startFar(t *testing.T, encrypt bool) (c *cluster.Cluster, addr string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = start(t, cluster.Options{Workers: 1, ListenTCP: "127.0.0.1:0", SecretFile: file, TLS: ipc.TLSFiles{On: encrypt}})
+	b, err := os.ReadFile(file + farSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, string(b)
+}
+
+// dialFar opens a session as a client of another host does.
+func dialFar(t *testing.T, addr string, encrypt *ipc.TLS) *client.Engine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	e, err := client.Dial(ctx, addr, &client.Options{Secret: []byte(secret), TLS: encrypt})
+	if err != nil {
+		t.Fatalf("a client with the secret: %v", err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
 // TestStrangers has hundreds of slow connections at the dispatcher's TCP address, none of
 // which knows the secret. Clients that do are let in, and sessions go on.
 func TestStrangers(t *testing.T) {
@@ -69,28 +98,10 @@ func TestStrangers(t *testing.T) {
 	if testing.Short() {
 		strangers, rounds = 600, 2
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "secret")
-	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := start(t, cluster.Options{Workers: 1, ListenTCP: "127.0.0.1:0", SecretFile: file})
-	addr, err := os.ReadFile(file + farSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	far := func() *client.Engine {
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		e, err := client.Dial(ctx, string(addr), &client.Options{Secret: []byte(secret)})
-		if err != nil {
-			t.Fatalf("a client with the secret: %v", err)
-		}
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
+	c, addr := startFar(t, false)
+	far := func() *client.Engine { return dialFar(t, addr, nil) }
 	near, other := newHonest(t, dial(t, c, 1)), newHonest(t, far())
-	attack(t, "slow", string(addr), fmt.Sprint(strangers))
+	attack(t, "slow", addr, fmt.Sprint(strangers))
 	var longest time.Duration
 	for range rounds {
 		near.round()
