@@ -87,6 +87,7 @@ var floors = map[string]int{
 	"collective/internal/kernel":              2,
 	"collective/internal/algorithm/onehost":   3,
 	"collective/internal/algorithm/crosshost": 3,
+	"collective/internal/tagged":              2,
 	"collective/rendezvous":                   3,
 	"collective/launch":                       4,
 	"collective":                              4,

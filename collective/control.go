@@ -124,7 +124,8 @@ func (c *control) start() {
 			select {
 			case <-t.C:
 				c.pump()
-				every := p.next(c.group.lane.calls(), c.received.Load(), c.group.inCall())
+				c.group.tags.check()
+				every := p.next(c.group.lane.calls(), c.received.Load(), c.group.inCall() || c.group.tags.pending())
 				t.Reset(untilNext(every, time.Now()))
 			case <-c.stop:
 				return
@@ -194,10 +195,27 @@ func (c *control) pump() {
 				g.fail(&failure{Rank: rank, By: g.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
 			}
 		}
-		if p.bye && g.inCall() && g.lane.calls() > p.byeAt {
+		if p.bye && (g.inCall() && g.lane.calls() > p.byeAt || g.tags.lanes.Needs(rank)) {
 			g.fail(leftGroup(rank, g.rank, p.byeAt))
 		}
 	}
+	if rank, at := c.alone(); at && g.tags.lanes.NeedsAny() {
+		g.fail(leftGroup(rank, g.rank, c.peers[rank].byeAt))
+	}
+}
+
+// alone returns a rank and true if all others have left. mu is held.
+func (c *control) alone() (rank int, all bool) {
+	for r, t := range c.taps {
+		if t == nil {
+			continue
+		}
+		if !c.peers[r].bye {
+			return 0, false
+		}
+		rank, all = r, true
+	}
+	return rank, all
 }
 
 // handle takes one message in. It is data from another process: what does not parse is
@@ -243,6 +261,12 @@ func (c *control) handle(rank int, m ipc.Message) {
 func (c *control) answer(ask uint64) answer {
 	g := c.group
 	a := answer{Ask: ask, Calls: g.lane.calls(), InCall: g.inCall(), Pair: pairing(g.pairing.Load())}
+	if pair, waits := g.tags.waits(); waits {
+		a.InCall = true
+		if a.Pair == 0 {
+			a.Pair = pair
+		}
+	}
 	if call := g.told.get(); call.Kind != protocol.NoKind {
 		a.In = call.Append(nil)
 	}

@@ -3,9 +3,10 @@
 // operations of MPI and NCCL on Go slices (all-reduce, reduce, reduce-scatter,
 // all-gather, broadcast, scatter, gather, all-to-all, send and receive; the barrier is
 // the method [Group.Barrier]), blocking and started (the names that end in Async), and on
-// encodable values. Package tensor/spmd has those on tensors. A call that comes again and
-// again with the same buffers may be made once and run ([Persistent]: the names that end
-// in Init).
+// encodable values. Package tensor/spmd has those on tensors. Sends and receives with a
+// tag ([SendTag], [RecvTag]) run beside all of these, in lanes that do not wait for each
+// other. A call that comes again and again with the same buffers may be made once and run
+// ([Persistent]: the names that end in Init).
 //
 // [Init] makes the group of all processes of a launcher; [Local] makes one inside a
 // process, for tests; [New] makes one over given conns. Ranks that share a host use
@@ -67,8 +68,10 @@
 //	tap.go                                 a conn that calls and control share
 //	control.go blame.go resolve.go         what ranks tell each other; the rank at fault
 //	work.go lane.go run.go                 one call at a time, and calls that were started
+//	tags.go                                sends and receives with tags, beside the calls
 //	compose.go group.go                    groups
 //	checks.go move.go reduce.go raw.go     the calls
+//	tagged.go                              sends and receives with tags
 //	persistent.go alloc.go                 calls made again and again; shared memory
 //	bucket.go object.go                    several all-reduces in one; encodable values
 //	local.go init.go over.go split.go      ways to make a group, and groups of some ranks

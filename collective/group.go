@@ -92,6 +92,7 @@ func (o *Options) withDefaults() (Options, error) {
 // Group is a set of ranks that make the same calls in the same order. Any goroutine may
 // call it. Calls of one rank run one at a time in the order of their issue, so goroutines
 // that issue calls must agree among themselves on an order that is the same on all ranks.
+// Sends and receives with a tag ([SendTag]) are apart from that order.
 type Group struct {
 	rank, size int
 	members    []string // names of ranks; empty for none
@@ -106,6 +107,7 @@ type Group struct {
 	sharers []int         // the ranks of shared
 	control *control
 	lane    *lane
+	tags    *tags
 
 	// Of the running call: only the goroutine that holds the lane uses these.
 	sent, received []uint64 // by rank
@@ -161,7 +163,10 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	}
 	g.lane = newLane(g)
 	g.control = newControl(g, members)
-	if err := compose(ctx, g); err != nil {
+	if g.tags, err = newTags(g); err == nil {
+		err = compose(ctx, g)
+	}
+	if err != nil {
 		if pe := (*protocol.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) && c.verdict != nil {
 			f := &failure{Rank: pe.Rank, By: rank, err: pe.Err}
 			f.spell()
@@ -214,6 +219,7 @@ func (g *Group) Close() error {
 		if g.lane.busy() {
 			g.comm.Abort(net.ErrClosed)
 		}
+		g.tags.close()
 		g.lane.drain()
 		g.err = errors.Join(g.comm.Close(), g.control.close())
 		if w := g.options.Waiter; w != nil {

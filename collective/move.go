@@ -135,7 +135,8 @@ func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
 	return call(ctx, g, protocol.Send, element.None, buf, nil, nil, to)
 }
 
-// SendAsync starts a Send. Calls started after it, a Recv too, wait for it.
+// SendAsync starts a Send. Calls started after it, a Recv too, wait for it; those with a
+// tag ([SendTagAsync]) do not.
 func SendAsync[T Element](ctx context.Context, g *Group, buf []T, to int) *Work {
 	return start(ctx, g, protocol.Send, element.None, buf, nil, nil, to)
 }

@@ -134,9 +134,19 @@ func work(ctx context.Context, g *Group) error {
 		}
 		root := rng.IntN(g.Size())
 		want := float32(g.Size() * (g.Size() - 1) / 2)
-		switch rng.IntN(4) {
+		switch rng.IntN(5) {
 		case 0:
 			err, want = Broadcast(ctx, g, buf, root), float32(root)
+		case 4: // round a circle, with several lanes at a time
+			in, tag := make([]float32, n), uint32(rng.IntN(3))
+			before := (g.Rank() + g.Size() - 1) % g.Size()
+			late := RecvTagAsync(ctx, g, plain[:1], before, 9)
+			w := RecvTagAsync(ctx, g, in, before, tag)
+			err = errors.Join(SendTag(ctx, g, buf, (g.Rank()+1)%g.Size(), tag), w.Wait(ctx))
+			if err == nil {
+				err = errors.Join(SendTag(ctx, g, buf[:1], (g.Rank()+1)%g.Size(), 9), late.Wait(ctx))
+			}
+			buf, want = in, float32(before)
 		case 1:
 			err = g.Barrier(ctx)
 			want = float32(g.Rank())

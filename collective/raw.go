@@ -15,6 +15,9 @@ type Raw struct {
 	Op    element.Reduction // of AllReduce, Reduce and ReduceScatter; not Mean
 	DType element.DType
 	Peer  int // the root, or the other rank of a Send or Recv
+	// a Send or Recv is one with a tag, as SendTag and RecvTag are
+	Tagged bool
+	Tag    uint32
 	// what a reduction multiplies its result by before it rounds; 1 for most
 	Scale float64
 
@@ -34,6 +37,9 @@ func (r *Raw) Start(ctx context.Context, g *Group) *Work {
 	if err != nil {
 		return failed(err)
 	}
+	if r.Tagged {
+		return g.tags.start(ctx, &q, r.Tag)
+	}
 	return g.begin(ctx, &q)
 }
 
@@ -41,6 +47,10 @@ func (r *Raw) Start(ctx context.Context, g *Group) *Work {
 func (r *Raw) Do(ctx context.Context, g *Group) error {
 	q, err := r.request()
 	if err != nil {
+		return err
+	}
+	if r.Tagged {
+		_, err = g.tags.do(ctx, &q, r.Tag)
 		return err
 	}
 	return g.do(ctx, &q)
@@ -51,6 +61,9 @@ func (r *Raw) request() (protocol.Request, error) {
 	q := protocol.Request{Dst: r.Dst, Src: r.Src, Peer: r.Peer, Call: protocol.Call{Kind: r.Kind, DType: r.DType}}
 	if !r.DType.Valid() || !r.Op.Valid() {
 		return q, fmt.Errorf("%w: %v of %v", ErrOp, r.Op, r.DType)
+	}
+	if r.Tagged && !r.Kind.Paired() {
+		return q, fmt.Errorf("%w: %v with a tag, expected a send or receive", ErrOp, r.Kind)
 	}
 	size := r.DType.Size()
 	if len(r.Dst)%size != 0 || len(r.Src)%size != 0 {

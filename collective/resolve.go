@@ -58,6 +58,7 @@ func (g *Group) fail(f *failure) {
 		"because", f.Rank, "error", f.cause())
 	g.control.tell(kindAbort, f)
 	g.comm.Abort(f.cause())
+	g.tags.abort()
 }
 
 // resolve turns what a comm returned into the group's failure. Comms know what they saw

@@ -7,10 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/internal/tagged"
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Kinds of the group's own messages. Comms use lower ones.
+// kindTagged is the first kind of tagged messages, which take tagged.Kinds of them. Comms
+// use lower ones.
+const kindTagged uint32 = 0xe00000
+
+// Kinds of the group's own messages.
 const (
 	kindControl uint32 = 0xf00000 + iota
 	kindAbort
@@ -22,10 +27,12 @@ const (
 )
 
 // tap shares one conn between a comm, which sees an ordinary conn with its own messages,
-// and the group's control. The two receive on different goroutines: each keeps a copy of
-// a message that it finds for the other.
+// the group's control, and tagged messages. Comm and control receive on different
+// goroutines: each keeps a copy of a message that it finds for the other. Tagged messages
+// are given to tagged wherever they are found.
 type tap struct {
 	ipc.Conn
+	tagged func(kind tagged.Kind, body []byte) // must not use the tap to receive
 
 	send sync.Mutex // held from Reserve to Commit or Abort
 
@@ -68,7 +75,7 @@ func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	defer t.recv.Unlock()
 	for len(t.kept) == 0 {
 		m, ok, err := t.Conn.TryRecv()
-		if !ok || err != nil || m.Kind < kindControl {
+		if !ok || err != nil || m.Kind < kindTagged {
 			t.held = ok && err == nil
 			return m, ok, err
 		}
@@ -79,15 +86,52 @@ func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	return m, true, nil
 }
 
-// keep puts a copy of m aside for the one that it is for.
+// keep puts a copy of m aside for the one that it is for, or delivers it.
 func (t *tap) keep(m ipc.Message) {
-	m.Body = bytes.Clone(m.Body)
-	if m.Kind < kindControl {
+	switch {
+	case m.Kind < kindTagged:
+		m.Body = bytes.Clone(m.Body)
 		t.kept = append(t.kept, m)
-	} else {
+	case m.Kind >= kindControl:
+		m.Body = bytes.Clone(m.Body)
 		t.news = append(t.news, m)
+	default:
+		ipc.CloseFiles(m.Files)
+		t.tagged(tagged.Kind(m.Kind-kindTagged), m.Body)
 	}
 	t.Conn.Release()
+}
+
+// sift takes in all messages that have come, and reports whether one was for the comm. It
+// does nothing while another receives.
+func (t *tap) sift() (forComm bool) {
+	if !t.recv.TryLock() {
+		return false
+	}
+	defer t.recv.Unlock()
+	for !t.held {
+		m, ok, err := t.Conn.TryRecv()
+		if !ok || err != nil {
+			break
+		}
+		forComm = forComm || m.Kind < kindTagged
+		t.keep(m)
+	}
+	return forComm
+}
+
+// Post sends a tagged message. It never waits.
+func (t *tap) Post(kind tagged.Kind, head, body []byte) error {
+	if !t.send.TryLock() {
+		return ipc.ErrFull
+	}
+	defer t.send.Unlock()
+	b, err := t.Conn.TryReserve(kindTagged+uint32(kind), len(head)+len(body))
+	if err != nil {
+		return err
+	}
+	copy(b[copy(b, head):], body)
+	return t.Conn.Commit()
 }
 
 // Recv polls: only the making of a comm waits for a message.

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/protocol"
@@ -14,6 +15,8 @@ type Work struct {
 	done    chan struct{}
 	err     error // written before done is closed, as took is
 	took    time.Duration
+	from    int          // of a send or receive with a tag: the other rank
+	waiting atomic.Int32 // callers of Wait
 }
 
 // failed returns a Work that is done.
@@ -31,6 +34,8 @@ func (w *Work) Wait(ctx context.Context) error {
 		return w.err
 	default:
 	}
+	w.waiting.Add(1)
+	defer w.waiting.Add(-1)
 	select {
 	case <-w.done:
 		return w.err
@@ -60,5 +65,16 @@ func (w *Work) Took() time.Duration {
 		return w.took
 	default:
 		return 0
+	}
+}
+
+// From returns the sender of a receive with a tag, and the receiver of a send with one,
+// once Done is closed, and AnyRank before.
+func (w *Work) From() int {
+	select {
+	case <-w.done:
+		return w.from
+	default:
+		return AnyRank
 	}
 }
