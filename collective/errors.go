@@ -64,6 +64,8 @@ type Error struct {
 	Host string // of Rank
 	Call string // this rank's call, as in "all-reduce #17 sum f32 x 1000"
 	By   int    // the rank that found the error and told the others
+	// the file with this rank's last calls (Options.Flight); empty if there is none
+	Flight string
 	// ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's
 	Err error
 }
@@ -74,7 +76,11 @@ func (e *Error) Error() string {
 	if e.Name != "" {
 		name = fmt.Sprintf(" (%q)", e.Name)
 	}
-	return fmt.Sprintf("%s: rank %d%s on host %q: %v", e.Call, e.Rank, name, e.Host, e.Err)
+	text := fmt.Sprintf("%s: rank %d%s on host %q: %v", e.Call, e.Rank, name, e.Host, e.Err)
+	if e.Flight != "" {
+		text += "; this rank's last calls are in " + e.Flight
+	}
+	return text
 }
 
 // Unwrap returns Err.

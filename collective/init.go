@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ func Init(ctx context.Context, o *Options) (*Group, error) {
 // initOver makes the group of the world's ranks, which share a store.
 func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group, error) {
 	world, secret := store.World(), store.Key()
+	o.Flight = FlightFolder(cmp.Or(o.Flight, world.Flight))
 	o.mesh = &route.MeshOptions{Secret: secret, TLS: world.TLS, Logger: o.Logger, Bind: o.Bind}
 	members, err := o.open(ctx, world.Rank, world.Size, store.AllGather)
 	if err != nil {

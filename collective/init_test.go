@@ -14,11 +14,30 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// variables is an environment.
+// variables is an environment. Where it doesn't say, no calls are written down.
 func variables(env map[string]string) rendezvous.Lookup {
 	return func(name string) (string, bool) {
 		v, ok := env[name]
+		if name == "RINGSIDE_FLIGHT" && !ok {
+			return "off", true
+		}
 		return v, ok
+	}
+}
+
+// TestInitFlight: Init takes the folder of the environment, and an option wins.
+func TestInitFlight(t *testing.T) {
+	for option, want := range map[string]string{"": "/said", "/own": "/own", "off": ""} {
+		g, err := Init(hangGuard(t), &Options{Flight: option, Lookup: variables(map[string]string{"RINGSIDE_FLIGHT": "/said"})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.options.Flight != want {
+			t.Errorf("option %q: the folder is %q, expected %q", option, g.options.Flight, want)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

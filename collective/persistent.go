@@ -87,12 +87,15 @@ func (p *Persistent) run(ctx context.Context) error {
 	g := p.group
 	p.direct.Prefetch()
 	seq := g.lane.calls()
+	flown := g.flight.begin(&p.request.Call, len(p.request.Dst), g.born)
+	flown.call.Seq = seq
 	if g.failure.Load() != nil || g.left.Load() != nil {
-		return g.refuse(p.numbered(seq).String())
+		return g.record(g.refuse(p.numbered(seq).String()))
 	}
 	if err := p.direct.Run(ctx, seq); err != nil {
-		return g.resolve(&protocol.Request{Call: p.numbered(seq)}, err)
+		return g.record(g.resolve(&protocol.Request{Call: p.numbered(seq)}, err))
 	}
+	flown.end(g.born)
 	g.count(len(p.request.Dst))
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 // at a time. A call does not begin if its context is over.
 func (g *Group) run(ctx context.Context, r *protocol.Request, over error) error {
 	g.number(r)
+	flown := g.flight.begin(&r.Call, len(r.Dst), g.born)
 	if g.failure.Load() != nil || g.left.Load() != nil {
-		return g.refuse(r.Call.String())
+		return g.record(g.refuse(r.Call.String()))
 	}
 	paired := r.Call.Kind.Paired()
 	if paired {
@@ -33,11 +34,12 @@ func (g *Group) run(ctx context.Context, r *protocol.Request, over error) error 
 		err = g.comm.Do(ctx, *r)
 	}
 	if err != nil {
-		return g.resolve(r, err)
+		return g.record(g.resolve(r, err))
 	}
 	if paired {
 		g.pairing.Store(0)
 	}
+	flown.end(g.born)
 	g.count(len(r.Dst))
 	return nil
 }

@@ -44,6 +44,7 @@
 //	                      the launcher's; the folder of a path must be this user's alone
 //	RINGSIDE_EPOCH        the number of the attempt
 //	RINGSIDE_VERDICT      a file in which the launcher looks for a [Verdict]
+//	RINGSIDE_FLIGHT       a folder for ranks' last calls when one fails; off: none
 //
 // # The address of rank 0
 //

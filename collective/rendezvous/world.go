@@ -62,6 +62,10 @@ type World struct {
 	// ends badly; empty if it does not.
 	Verdict string
 
+	// Flight is the folder in which ranks write down their last calls when one fails:
+	// "off" for none, empty where nothing is said.
+	Flight string
+
 	rankName string // the variable that Rank is from
 
 	// Source is the origin of this, for logs: "torchrun's variables".
@@ -135,7 +139,7 @@ func Resolve(lookup Lookup, o *Overrides) (World, error) {
 // common reads what is no launcher's: our own variables, and options that win over
 // everything.
 func (e *environment) common(over Overrides, w *World) {
-	w.RuntimeDir, w.Verdict = e.text("XDG_RUNTIME_DIR"), e.text("RINGSIDE_VERDICT")
+	w.RuntimeDir, w.Verdict, w.Flight = e.text("XDG_RUNTIME_DIR"), e.text("RINGSIDE_VERDICT"), e.text("RINGSIDE_FLIGHT")
 	if at := e.text("RINGSIDE_RENDEZVOUS"); at != "" {
 		e.rendezvous(at, w)
 	}

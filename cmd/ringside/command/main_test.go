@@ -14,6 +14,9 @@ import (
 // TestMain makes the test binary the program itself when it is called with a subcommand.
 // Clusters, clients and peers are processes of os.Executable.
 func TestMain(m *testing.M) {
+	if os.Getenv("RINGSIDE_FLIGHT") == "" {
+		os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
+	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		ctx := StopContext(context.Background())
 		os.Exit(Main(ctx, NewRootCommand()))

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/shm"
@@ -62,12 +63,12 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, memory, on string
-		far                                keys
-		quota, limit                       int64
-		threads, work                      int
-		bind                               bool
-		reconnect                          time.Duration
+		addr, join, name, simd, memory, on, flight string
+		far                                        keys
+		quota, limit                               int64
+		threads, work                              int
+		bind                                       bool
+		reconnect                                  time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -121,7 +122,8 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, TLS: tls, Bind: bind, Reconnect: reconnect, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, TLS: tls, Bind: bind, Reconnect: reconnect,
+				Flight: collective.FlightFolder(flight), Logger: log})
 			if err != nil {
 				return err
 			}
@@ -142,6 +144,7 @@ func newWorker() *cobra.Command {
 	deviceFlag(f, &on, "the worker computes")
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.DurationVar(&reconnect, "reconnect", 30*time.Second, "how long to look for another dispatcher when it died, and longer with sessions that go on; 0: end with it")
+	f.StringVar(&flight, "flight", "", "folder for the last collectives of a session that ends because a worker died or was late; off: none (default: ringside/flight in this user's cache)")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	shmFlag(f, &memory)
 	workFlag(f, &work)

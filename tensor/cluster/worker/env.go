@@ -26,6 +26,7 @@ type env struct {
 	closing  sync.WaitGroup // goroutines of groups and inlets that end
 	binds    bool           // sessions may bind the goroutine to a core
 	tls      *ipc.TLS       // of conns to other hosts
+	flight   string         // folder for the last collectives, see Options
 	binding  binding
 	turns    turns
 	monitor  monitor

@@ -52,6 +52,10 @@ type Options struct {
 	// that has a process of its own.
 	Bind bool
 
+	// Flight is the folder for the last collectives of a session that ends because one of
+	// its workers died or was late, see collective.Options. Empty: none.
+	Flight string
+
 	// AllowUnsealed takes clients' segments that the client can still shrink, such as
 	// those of a file system. A client that does so while the segment is read ends the
 	// worker or, if the worker's own goroutine reads it, its session.

@@ -147,7 +147,7 @@ func (t *team) connectGroup(ctx context.Context, key []byte, number int, ranks [
 		return nil, err
 	}
 	// The group logs nothing: its failure is that of the session.
-	return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter})
+	return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter, Flight: t.worker.flight})
 }
 
 // voters returns the groups in which the session's workers agree, one after another: the

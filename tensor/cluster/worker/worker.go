@@ -45,7 +45,7 @@ func New(o *Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{o: opt, env: env{name: opt.Name, log: opt.Logger, dev: opt.Device, binds: opt.Bind, tls: opt.TLS},
+	w := &Worker{o: opt, env: env{name: opt.Name, log: opt.Logger, dev: opt.Device, binds: opt.Bind, tls: opt.TLS, flight: opt.Flight},
 		scheduler: scheduler{sessions: map[uint64]session{}}}
 	w.seeker.note = rand.Text()
 	w.losable, _ = opt.Device.(device.Losable)

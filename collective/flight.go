@@ -1,0 +1,168 @@
+package collective
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/protocol"
+)
+
+const (
+	// flightCalls is the number of calls that a rank remembers.
+	flightCalls = 64
+
+	// flightBytes is the size from which on a call's times are kept too. Reading the
+	// clock would take a large part of a small one.
+	flightBytes = 64 << 10
+
+	// flightFiles is the number of files that are kept in a folder: the newest.
+	flightFiles = 64
+
+	// flightNone is the name that stands for no folder.
+	flightNone = "off"
+
+	flightPrefix, flightSuffix = "flight-", ".txt"
+)
+
+// flight remembers the last calls of this rank, to be written down when the group fails.
+// It belongs to the goroutine that holds the lane.
+type flight struct {
+	calls [flightCalls]flightCall // call n is at n % flightCalls
+	next  uint64
+	wrote bool
+	file  string // that was written; empty if none could be
+}
+
+// flightCall is one call. Times are since the group was made, and 0 for small calls.
+type flightCall struct {
+	call  protocol.Call
+	over  bool
+	began time.Duration
+	took  time.Duration
+}
+
+// begin remembers that a call on n bytes begins.
+func (f *flight) begin(call *protocol.Call, n int, born time.Time) *flightCall {
+	c := &f.calls[f.next%flightCalls]
+	f.next++
+	c.call, c.over, c.began, c.took = *call, false, 0, 0
+	if n >= flightBytes {
+		c.began = time.Since(born)
+	}
+	return c
+}
+
+// end remembers that it is over.
+func (c *flightCall) end(born time.Time) {
+	c.over = true
+	if c.began != 0 {
+		c.took = time.Since(born) - c.began
+	}
+}
+
+// record writes the calls down if err, the error of a call, is about another rank's
+// death, absence or other call. Only the first one counts. It returns err, with the name
+// of the file.
+func (g *Group) record(err error) error {
+	e := (*Error)(nil)
+	if g.options.Flight == "" || !errors.As(err, &e) || !(errors.Is(err, ErrTimeout) || errors.Is(err, ErrPeerLost) || errors.Is(err, ErrMismatch)) {
+		return err
+	}
+	f := &g.flight
+	if !f.wrote {
+		f.wrote = true
+		path, errWrite := g.writeFlight(err)
+		if errWrite != nil {
+			g.options.Logger.Warn("collective: the last calls are not written down", "folder", g.options.Flight, "error", errWrite)
+		}
+		f.file = path
+	}
+	e.Flight = f.file
+	return err
+}
+
+// writeFlight writes the file and removes old ones.
+func (g *Group) writeFlight(cause error) (string, error) {
+	dir := g.options.Flight
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	now := time.Now()
+	path := filepath.Join(dir, fmt.Sprintf("%s%d-rank%d-of-%d-pid%d%s", flightPrefix, now.UnixNano(), g.rank, g.size, os.Getpid(), flightSuffix))
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = out.WriteString(g.flightText(cause, now))
+	if err := errors.Join(err, out.Close()); err != nil {
+		return "", err
+	}
+	return path, pruneFlights(dir)
+}
+
+// pruneFlights removes all but the newest files of a folder. Their names begin with the
+// time.
+func pruneFlights(dir string) error {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(e os.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), flightPrefix) || !strings.HasSuffix(e.Name(), flightSuffix)
+	})
+	for _, e := range all[:max(len(all)-flightFiles, 0)] { // ReadDir sorts them
+		// another rank may have removed it
+		if errOne := os.Remove(filepath.Join(dir, e.Name())); errOne != nil && !errors.Is(errOne, os.ErrNotExist) {
+			err = cmp.Or(err, errOne)
+		}
+	}
+	return err
+}
+
+// flightText returns the content of the file.
+func (g *Group) flightText(cause error, now time.Time) string {
+	var b strings.Builder
+	f := &g.flight
+	fmt.Fprintf(&b, "the last calls of rank %d of %d in group %s: process %d on host %q\n", g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank))
+	fmt.Fprintf(&b, "failed at %s, %v after the group was made: %v\n", now.UTC().Format("2006-01-02T15:04:05.000000Z"), now.Sub(g.born).Round(time.Microsecond), cause)
+	first := f.next - min(f.next, flightCalls)
+	fmt.Fprintf(&b, "%d calls in all, the last %d of them, oldest first; times of calls of %d KiB and more are since the group was made\n", f.next, f.next-first, flightBytes>>10)
+	for i := first; i < f.next; i++ {
+		c := &f.calls[i%flightCalls]
+		state := "over"
+		switch {
+		case !c.over:
+			state = "NOT OVER"
+		case c.took != 0:
+			state = "took " + c.took.Round(time.Microsecond).String()
+		}
+		at := "-"
+		if c.began != 0 {
+			at = fmt.Sprintf("%.6fs", c.began.Seconds())
+		}
+		fmt.Fprintf(&b, "%14s  %-14s %v\n", at, state, c.call)
+	}
+	return b.String()
+}
+
+// FlightFolder returns the folder for Options.Flight that a user chose: what was said, or
+// where nothing was, one in the user's cache. It is empty, which is none, for "off".
+func FlightFolder(said string) string {
+	switch said {
+	case flightNone:
+		return ""
+	case "":
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		return filepath.Join(cache, "ringside", "flight")
+	}
+	return said
+}
