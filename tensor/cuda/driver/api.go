@@ -24,9 +24,14 @@ type API interface {
 
 // Counted is implemented by an API that counts its calls.
 type Counted interface {
-	// Calls returns how many calls were made so far, but for SetCurrent and Current: they
-	// belong to the thread and reach no device.
+	// Calls returns how many calls were made so far. SetCurrent and Current don't count:
+	// they belong to the thread and reach no device. Nor do EventQuery and StreamQuery,
+	// which a waiting process repeats for as long as the device computes.
 	Calls() uint64
+
+	// CallsByName returns how many calls of each C function were made so far, without
+	// exceptions. Functions that were not called are left out.
+	CallsByName() map[string]uint64
 }
 
 // Devices are the calls about devices. They need no context.

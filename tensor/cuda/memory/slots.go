@@ -9,16 +9,17 @@ import (
 // slots is a ring of pinned pieces of host memory. A copy takes the oldest slot, and
 // waits until the copy that had it before is done.
 type slots struct {
-	api  driver.API
+	in   *Stream
 	size int
 	mem  []byte
 	done []driver.Event // of each slot: after its last copy
 	next int            // the oldest
 }
 
-// open is called in the device's context, as are all methods.
-func (s *slots) open(api driver.API, n, size int) error {
-	s.api, s.size = api, size
+// open makes n slots. It is called in the device's context, as is close.
+func (s *slots) open(in *Stream, n, size int) error {
+	s.in, s.size = in, size
+	api := in.dev.api
 	var err error
 	if s.mem, err = api.HostAlloc(n*size, driver.HostPortable); err != nil {
 		return err
@@ -36,10 +37,10 @@ func (s *slots) open(api driver.API, n, size int) error {
 func (s *slots) close() error {
 	var err error
 	for _, e := range s.done {
-		err = errors.Join(err, s.api.EventDestroy(e))
+		err = errors.Join(err, s.in.dev.api.EventDestroy(e))
 	}
 	if s.mem != nil {
-		err = errors.Join(err, s.api.HostFree(s.mem))
+		err = errors.Join(err, s.in.dev.api.HostFree(s.mem))
 	}
 	*s = slots{}
 	return err
@@ -49,24 +50,30 @@ func (s *slots) close() error {
 func (s *slots) take() (int, error) {
 	i := s.next
 	s.next = (i + 1) % len(s.done)
-	return i, s.api.EventSynchronize(s.done[i])
+	return i, s.in.wait(s.done[i])
 }
 
-// record notes where the copy of slot i ends. If the driver can't, it waits for the copy:
-// take would not.
-func (s *slots) record(i int, in driver.Stream) error {
-	err := s.api.EventRecord(s.done[i], in)
-	if err == nil {
-		return nil
-	}
-	return errors.Join(err, s.api.StreamSynchronize(in))
+// copy calls f, which puts a copy of slot i into the stream, and notes where the copy
+// ends. If the driver can't, it waits for the copy: take would not.
+func (s *slots) copy(i int, f func(api driver.API, in driver.Stream) error) error {
+	api, in := s.in.dev.api, s.in.Driver()
+	return s.in.dev.Do(func() error {
+		if err := f(api, in); err != nil {
+			return err
+		}
+		err := api.EventRecord(s.done[i], in)
+		if err == nil {
+			return nil
+		}
+		return errors.Join(err, api.StreamSynchronize(in))
+	})
 }
 
 // slot returns the first n bytes of slot i.
 func (s *slots) slot(i, n int) []byte { return s.mem[i*s.size:][:n:n] }
 
 // write copies src to the device in stream order. src is the caller's when it returns.
-func (s *slots) write(dst driver.DevicePtr, src []byte, to driver.Stream) error {
+func (s *slots) write(dst driver.DevicePtr, src []byte) error {
 	for len(src) > 0 {
 		i, err := s.take()
 		if err != nil {
@@ -74,10 +81,8 @@ func (s *slots) write(dst driver.DevicePtr, src []byte, to driver.Stream) error 
 		}
 		b := s.slot(i, min(len(src), s.size))
 		copy(b, src)
-		if err := s.api.CopyHtoDAsync(dst, b, to); err != nil {
-			return err
-		}
-		if err := s.record(i, to); err != nil {
+		err = s.copy(i, func(api driver.API, in driver.Stream) error { return api.CopyHtoDAsync(dst, b, in) })
+		if err != nil {
 			return err
 		}
 		src, dst = src[len(b):], dst+driver.DevicePtr(len(b))
@@ -87,7 +92,7 @@ func (s *slots) write(dst driver.DevicePtr, src []byte, to driver.Stream) error 
 
 // read copies from the device in stream order and waits. All slots but one hold copies
 // on their way while the host copies from the oldest.
-func (s *slots) read(dst []byte, src driver.DevicePtr, from driver.Stream) error {
+func (s *slots) read(dst []byte, src driver.DevicePtr) error {
 	type piece struct{ slot, bytes int }
 	var ahead []piece
 	for at := 0; at < len(dst) || len(ahead) > 0; {
@@ -97,17 +102,16 @@ func (s *slots) read(dst []byte, src driver.DevicePtr, from driver.Stream) error
 				return err
 			}
 			n := min(len(dst)-at, s.size)
-			if err := s.api.CopyDtoHAsync(s.slot(i, n), src+driver.DevicePtr(at), from); err != nil {
-				return err
-			}
-			if err := s.record(i, from); err != nil {
+			from := src + driver.DevicePtr(at)
+			err = s.copy(i, func(api driver.API, in driver.Stream) error { return api.CopyDtoHAsync(s.slot(i, n), from, in) })
+			if err != nil {
 				return err
 			}
 			ahead, at = append(ahead, piece{i, n}), at+n
 			continue
 		}
 		oldest := ahead[0]
-		if err := s.api.EventSynchronize(s.done[oldest.slot]); err != nil {
+		if err := s.in.wait(s.done[oldest.slot]); err != nil {
 			return err
 		}
 		n := copy(dst, s.slot(oldest.slot, oldest.bytes))

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 )
@@ -15,6 +17,11 @@ type Stream struct {
 	stream driver.Stream
 	slots  slots
 	fence  driver.Event // what After records
+	ends   driver.Event // what Sync records
+	waiter *ring.Waiter
+
+	busy     bool // it was given work since Sync last waited
+	unmarked bool // and since Mark last recorded an event
 
 	mu    sync.Mutex     // the stream's user beside Device.reclaim
 	held  []*shm.Block   // released by the next mark
@@ -28,22 +35,16 @@ type mark struct {
 	blocks []*shm.Block
 }
 
+// look is how often a waiter that sleeps looks at its event: nothing wakes it.
+const look = 100 * time.Microsecond
+
 // NewStream returns an empty stream.
 func (d *Device) NewStream() (*Stream, error) {
 	s := &Stream{dev: d}
-	err := d.Do(func() error {
-		var err error
-		if s.stream, err = d.api.StreamCreate(driver.StreamNonBlocking, 0); err != nil {
-			return err
-		}
-		if s.fence, err = d.api.EventCreate(driver.EventDisableTiming); err != nil {
-			return errors.Join(err, d.api.StreamDestroy(s.stream))
-		}
-		if err := s.slots.open(d.api, d.opt.Slots, d.opt.Slot); err != nil {
-			return errors.Join(err, d.api.EventDestroy(s.fence), d.api.StreamDestroy(s.stream))
-		}
-		return nil
-	})
+	err := s.newWaiter()
+	if err == nil {
+		err = d.Do(s.open)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stream on %s: %w", d.info.Name, err)
 	}
@@ -53,17 +54,71 @@ func (d *Device) NewStream() (*Stream, error) {
 	return s, nil
 }
 
-// Driver returns the driver's stream, for calls inside Device.Do.
-func (s *Stream) Driver() driver.Stream { return s.stream }
+// newWaiter makes the waiter, on a bell that nothing rings.
+func (s *Stream) newWaiter() error {
+	mem := make([]byte, ring.BellSize)
+	if err := ring.InitBell(mem); err != nil {
+		return err
+	}
+	bell, err := ring.NewBell(mem, ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake})
+	if err == nil {
+		s.waiter = ring.NewWaiter(bell, &ring.WaiterOptions{Park: look})
+	}
+	return err
+}
+
+// open makes what the stream has of the driver.
+func (s *Stream) open() (err error) {
+	api := s.dev.api
+	if s.stream, err = api.StreamCreate(driver.StreamNonBlocking, 0); err != nil {
+		return err
+	}
+	for _, e := range []*driver.Event{&s.fence, &s.ends} {
+		if *e, err = api.EventCreate(driver.EventDisableTiming); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	if err := s.slots.open(s, s.dev.opt.Slots, s.dev.opt.Slot); err != nil {
+		return errors.Join(err, s.close())
+	}
+	return nil
+}
+
+// close gives back what open made but for the slots.
+func (s *Stream) close() (err error) {
+	for _, e := range append(s.spare, s.fence, s.ends) {
+		if e != 0 {
+			err = errors.Join(err, s.dev.api.EventDestroy(e))
+		}
+	}
+	return errors.Join(err, s.dev.api.StreamDestroy(s.stream))
+}
+
+// Driver returns the driver's stream, for a call inside Device.Do that gives it work.
+func (s *Stream) Driver() driver.Stream {
+	s.busy, s.unmarked = true, true
+	return s.stream
+}
+
+// wait waits until the device has come to an event. The thread isn't in the driver
+// meanwhile.
+func (s *Stream) wait(e driver.Event) (err error) {
+	s.waiter.Wait(func() bool {
+		var passed bool
+		err = s.dev.Do(func() (err error) { passed, err = s.dev.api.EventQuery(e); return err })
+		return passed || err != nil
+	}, nil)
+	return err
+}
 
 // Write copies src to the device. src is the caller's again when it returns.
 func (s *Stream) Write(dst driver.DevicePtr, src []byte) error {
-	return s.dev.Do(func() error { return s.slots.write(dst, src, s.stream) })
+	return s.slots.write(dst, src)
 }
 
 // Read copies len(dst) bytes from the device and waits for them.
 func (s *Stream) Read(dst []byte, src driver.DevicePtr) error {
-	return s.dev.Do(func() error { return s.slots.read(dst, src, s.stream) })
+	return s.slots.read(dst, src)
 }
 
 // Upload copies the first n bytes of a host block to the device. It takes over a
@@ -73,7 +128,7 @@ func (s *Stream) Upload(dst driver.DevicePtr, b *shm.Block, n int) error {
 	src := b.Bytes()[:n]
 	if n > 0 && !b.ReadOnly() && s.dev.registered(src) {
 		defer s.Release(b)
-		return s.dev.Do(func() error { return s.dev.api.CopyHtoDAsync(dst, src, s.stream) })
+		return s.dev.Do(func() error { return s.dev.api.CopyHtoDAsync(dst, src, s.Driver()) })
 	}
 	defer b.Release()
 	return s.Write(dst, src)
@@ -88,7 +143,7 @@ func (s *Stream) Download(b *shm.Block, src driver.DevicePtr, n int) error {
 	}
 	b.Retain()
 	defer s.Release(b)
-	return s.dev.Do(func() error { return s.dev.api.CopyDtoHAsync(dst, src, s.stream) })
+	return s.dev.Do(func() error { return s.dev.api.CopyDtoHAsync(dst, src, s.Driver()) })
 }
 
 // Release releases references to blocks after all work so far. Mark, Sync and the
@@ -99,14 +154,27 @@ func (s *Stream) Release(blocks ...*shm.Block) {
 	s.held = append(s.held, blocks...)
 }
 
+// Held returns how many blocks Release was given since the last mark.
+func (s *Stream) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
 // Mark notes how far the stream has to come before blocks given to Release are released,
 // and releases those of earlier marks that it has passed. It doesn't wait.
 func (s *Stream) Mark() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.held)+len(s.marks) == 0 {
+		return nil
+	}
 	return s.dev.Do(func() error {
-		if err := s.mark(); err != nil {
-			return err
+		if len(s.held) > 0 {
+			if err := s.mark(); err != nil {
+				return err
+			}
+			s.unmarked = false
 		}
 		for len(s.marks) > 0 {
 			passed, err := s.dev.api.EventQuery(s.marks[0].event)
@@ -176,9 +244,9 @@ func (s *Stream) Alone(f func() error) error {
 }
 
 // Sync waits for all work and releases what Release was given. It returns the first error
-// of work that failed.
+// of work that failed. It calls the driver only if there was work since it last waited.
 func (s *Stream) Sync() error {
-	err := s.dev.Do(func() error { return s.dev.api.StreamSynchronize(s.stream) })
+	err := s.finish()
 	if err != nil && !errors.Is(err, ErrLost) {
 		return err // of the call: the work may go on
 	}
@@ -194,6 +262,30 @@ func (s *Stream) Sync() error {
 	return err
 }
 
+// finish waits for all work: for the newest mark where nothing follows it, otherwise for
+// an event of its own.
+func (s *Stream) finish() error {
+	if err := s.dev.Lost(); err != nil || !s.busy {
+		return err
+	}
+	s.mu.Lock()
+	end := s.ends
+	if n := len(s.marks); n > 0 && !s.unmarked {
+		end = s.marks[n-1].event
+	}
+	s.mu.Unlock()
+	if end == s.ends {
+		if err := s.dev.Do(func() error { return s.dev.api.EventRecord(end, s.stream) }); err != nil {
+			return err
+		}
+	}
+	if err := s.wait(end); err != nil {
+		return err
+	}
+	s.busy = false
+	return nil
+}
+
 // After makes what follows in s wait for all work of other so far, without waiting
 // itself. The caller uses both streams.
 func (s *Stream) After(other *Stream) error {
@@ -202,7 +294,7 @@ func (s *Stream) After(other *Stream) error {
 		if err := s.dev.api.EventRecord(other.fence, other.stream); err != nil {
 			return err
 		}
-		return s.dev.api.StreamWaitEvent(s.stream, other.fence)
+		return s.dev.api.StreamWaitEvent(s.Driver(), other.fence)
 	})
 }
 
@@ -217,10 +309,6 @@ func (s *Stream) Close() error {
 		return err
 	}
 	return s.dev.Do(func() error {
-		err := s.slots.close()
-		for _, e := range s.spare {
-			err = errors.Join(err, s.dev.api.EventDestroy(e))
-		}
-		return errors.Join(err, s.dev.api.EventDestroy(s.fence), s.dev.api.StreamDestroy(s.stream))
+		return errors.Join(s.slots.close(), s.close())
 	})
 }

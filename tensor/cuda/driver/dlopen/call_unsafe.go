@@ -12,20 +12,38 @@ import (
 // library holds the addresses of the functions of one loaded library.
 type library struct {
 	fn    [symbolCount]uintptr
-	calls atomic.Uint64 // see driver.Counted
+	calls [symbolCount]atomic.Uint64 // see driver.Counted
 }
 
 // Calls implements driver.Counted.
-func (l *library) Calls() uint64 { return l.calls.Load() }
+func (l *library) Calls() (n uint64) {
+	for f := range l.calls {
+		switch symbol(f) {
+		case ctxSetCurrent, ctxGetCurrent, eventQuery, streamQuery:
+		default:
+			n += l.calls[f].Load()
+		}
+	}
+	return n
+}
+
+// CallsByName implements driver.Counted.
+func (l *library) CallsByName() map[string]uint64 {
+	calls := map[string]uint64{}
+	for f := range l.calls {
+		if n := l.calls[f].Load(); n > 0 {
+			calls[symbols[f]] = n
+		}
+	}
+	return calls
+}
 
 // call calls f and returns its result as an *driver.Error, or nil. An argument that is a
 // Go pointer must be converted to uintptr in the argument list itself.
 //
 //go:uintptrescapes
 func (l *library) call(f symbol, args ...uintptr) error {
-	if f != ctxSetCurrent && f != ctxGetCurrent {
-		l.calls.Add(1)
-	}
+	l.calls[f].Add(1)
 	r, _, _ := purego.SyscallN(l.fn[f], args...)
 	if r := driver.Result(int32(r)); r != driver.Success {
 		return &driver.Error{Call: symbols[f], Result: r}
