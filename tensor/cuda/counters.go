@@ -15,6 +15,10 @@ type Counters struct {
 	Replays   uint64            // launches of graphs
 	HostSteps map[string]uint64 // that ran on the host, by operation and dtype
 	Up, Down  uint64            // bytes copied to the device and from it
+
+	// Spare is how many bytes of the device sessions have freed and keep for their next
+	// values now. Another session that needs them gets them.
+	Spare int64
 }
 
 // counters are a device's Counters.

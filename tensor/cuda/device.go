@@ -136,7 +136,8 @@ type compiled struct {
 	scratch int       // bytes that the kernels use for themselves, one after another
 	checks  int       // kernels that may fail
 	hosted  bool      // it has steps on the host
-	ends    [][]int   // the buffers that no step after this one touches
+	last    [][]int   // the buffers that no step after this one touches
+	ends    int       // bytes for results that its runs copy to the host
 
 	segments []segment
 	page     []ptx.Scalar // in memory, for generated kernels
@@ -160,7 +161,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		if err != nil {
 			return nil, err
 		}
-		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, ends: endsOf(plan), segments: segmentsOf(kernels)}
+		c := &compiled{plan: plan, host: d.host.Steps(plan), kernels: kernels, last: lastOf(plan), segments: segmentsOf(kernels)}
 		for _, k := range kernels {
 			c.hosted = c.hosted || k == nil
 			if k != nil {
@@ -168,6 +169,9 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 				c.checks += min(k.bound, 1)
 				c.addScalars(k)
 			}
+		}
+		if !c.hosted {
+			c.ends = maxResult * min(len(plan.Outputs), maxResults)
 		}
 		return c, nil
 	})
@@ -191,8 +195,8 @@ func (c *compiled) addScalars(k *kernel) {
 	}
 }
 
-// endsOf returns for each step the buffers that are not touched after it.
-func endsOf(p *compile.Plan) [][]int {
+// lastOf returns for each step the buffers that are not touched after it.
+func lastOf(p *compile.Plan) [][]int {
 	last := make([]int, len(p.Buffers))
 	for i := range last {
 		last[i] = -1
@@ -230,17 +234,22 @@ func (d *Device) Open() device.Space {
 	return s
 }
 
-// Stats implements device.Device.
+// Stats implements device.Device. The memory that sessions have to spare is not in use.
 func (d *Device) Stats() device.Stats {
 	s := d.plans.Stats()
 	s.Runs, s.Arena, s.Values = d.runs.Load(), d.host.Arena().Stats(), d.pool.Arena().Stats()
+	s.Values.InUse = max(0, s.Values.InUse-d.spare())
 	s.Work = d.count.work()
 	s.Work.Calls, s.Work.Opens = d.mem.Calls(), d.mem.Opens()
 	return s
 }
 
 // Counters returns the counters so far that Stats doesn't have.
-func (d *Device) Counters() Counters { return d.count.get() }
+func (d *Device) Counters() Counters {
+	c := d.count.get()
+	c.Spare = d.spare()
+	return c
+}
 
 // hostBlock returns n > 0 bytes of host memory.
 func (d *Device) hostBlock(n int) (*shm.Block, error) {

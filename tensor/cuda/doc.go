@@ -20,6 +20,11 @@
 // runs with the same: a space uses memory that it freed again at once, so that addresses
 // recur. Scalars that change from run to run lie in memory, which is written before.
 //
+// Small values cost more calls than bytes. They go up with the scalars of the run that
+// reads them, in one copy, and results that the host reads come down with the failures of
+// checks. So a step of training is four calls of the driver: the copy up, the graph, the
+// copy down and the event that the host polls.
+//
 // The stop flag is looked at before every step or graph, and inside of steps on the host.
 // Kernels on their way can't be stopped. So a step of more than maxLaunch elements has no
 // kernel, and Run waits where more than that many are on their way.
@@ -29,6 +34,7 @@
 //	space.go    the values of a session on it
 //	run.go      a program that runs
 //	graph.go    kernels that are captured and launched together
+//	small.go    small values: sent with a run, and received with it
 //	late.go     failures that are found after Run
 //	host.go     steps on the host
 //	lower.go    the kernels of a plan

@@ -77,7 +77,7 @@ func TestOutOfMemory(t *testing.T) {
 // TestLost checks that a device which is lost fails every call with the same error, and
 // that it can be closed.
 func TestLost(t *testing.T) {
-	t.Setenv("FAKECUDA_FAIL", "cuStreamSynchronize:2=700")
+	t.Setenv("FAKECUDA_FAIL", "cuEventQuery:2=700")
 	d := open(t, standIn(t, 0), small)
 	s := tensor.NewSession(device.NewOwner(d), nil)
 	x := tensor.From(s, []float32{1, 2})

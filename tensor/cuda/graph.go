@@ -2,11 +2,9 @@ package cuda
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
-	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
 )
 
 const (
@@ -38,6 +36,7 @@ func segmentsOf(kernels []*kernel) (out []segment) {
 // graphs are the instances of a plan in a space.
 type graphs struct {
 	runs      int
+	fetched   []int  // outputs that the host reads, see small.go
 	last      uint64 // the space's run that was the plan's last one
 	instances []*instance
 }
@@ -47,6 +46,8 @@ type instance struct {
 	key  []uint64           // addresses, and numbers that are arguments themselves
 	last int                // the plan's run that used it last
 	exec []driver.GraphExec // of each segment; 0 before its capture
+
+	fetched []int // the outputs that it collects
 }
 
 // instance returns the instance for a run's addresses, nil for a run without: the first
@@ -77,7 +78,11 @@ func (r *running) instance() *instance {
 	}
 	if at < 0 {
 		at = len(g.instances)
-		g.instances = append(g.instances, &instance{key: key, exec: make([]driver.GraphExec, len(r.c.segments))})
+		x := &instance{key: key, exec: make([]driver.GraphExec, len(r.c.segments))}
+		if !r.c.hosted {
+			x.fetched = slices.Clone(g.fetched)
+		}
+		g.instances = append(g.instances, x)
 	}
 	g.instances[at].last = g.runs
 	return g.instances[at]
@@ -90,7 +95,7 @@ func (r *running) key() []uint64 {
 		key = append(key, uint64(r.buffers[i].at))
 	}
 	for _, s := range r.c.values {
-		key = append(key, ptx.Bits(s.DType, s.Of(r.scalars)))
+		key = append(key, s.Bits(r.scalars))
 	}
 	return key
 }
@@ -165,11 +170,13 @@ func (r *running) segment(n int, x *instance) error {
 		r.check(seg)
 	}
 	r.did.Replays++
-	err := r.dev.mem.Do(func() error { return r.dev.mem.API().GraphLaunch(x.exec[n], r.stream.Driver()) })
+	err := r.do(func() error { return r.dev.mem.API().GraphLaunch(x.exec[n], r.stream.Driver()) })
 	if err != nil {
 		r.checked = r.checked[:before] // they did not run
+		return err
 	}
-	return err
+	r.fetched = x.fetched
+	return nil
 }
 
 // uncaptured launches the kernels of a segment of which no graph could be made, for want
@@ -224,6 +231,9 @@ func (r *running) capture(n int, x *instance) error {
 	for i := seg.from; i < seg.to && err == nil; i++ {
 		err = r.kernels(i)
 	}
+	if err == nil {
+		err = r.collect(x)
+	}
 	g, e := api.CaptureEnd(r.stream.Driver())
 	if err != nil || e != nil {
 		if e == nil {
@@ -240,21 +250,4 @@ func (r *running) capture(n int, x *instance) error {
 		r.checked = r.checked[:before]
 	}
 	return err
-}
-
-// sendScalars puts the scalars of generated kernels into the program's page, where the
-// kernels of a graph read them too.
-func (r *running) sendScalars() error {
-	n := 8 * len(r.c.page)
-	if n == 0 {
-		return nil
-	}
-	if err := r.room(n); err != nil {
-		return err
-	}
-	b := r.pin(n)
-	for i, s := range r.c.page {
-		binary.LittleEndian.PutUint64(b[8*i:], ptx.Bits(s.DType, s.Of(r.scalars)))
-	}
-	return r.dev.mem.Do(func() error { return r.dev.mem.API().CopyHtoDAsync(r.page, b, r.stream.Driver()) })
 }

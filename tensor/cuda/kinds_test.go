@@ -273,7 +273,7 @@ func TestKinds(t *testing.T) {
 func TestRandom(t *testing.T) {
 	f := func(o *operands) (out []*tensor.Tensor) {
 		o.s.Seed(1<<53 - 1)
-		for _, stream := range []uint64{0, 1<<32 - 1, 1 << 40} {
+		for _, stream := range []uint64{0, 1<<32 - 1, 1 << 40, 1<<53 - 1, 1<<53 + 1, 1<<63 + 12345} {
 			o.s.AtStream(stream, func() {
 				for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
 					x := o.of(d, 4, 9)

@@ -18,7 +18,8 @@ type pending struct {
 	base    uint64
 	c       *compiled
 	checked []int      // steps that may fail
-	found   []byte     // pinned: where the device copies their failures to
+	found   []byte     // pinned: where the device copies their failures and results to
+	results []*value   // the values of those results
 	reads   []*pending // of whose results some are its inputs
 	known   bool       // err is known
 	err     error      // why there are no results
@@ -31,7 +32,7 @@ func (p *pending) mayFail() bool { return p != nil && (!p.known || p.err != nil)
 func (p *pending) gone() bool { return p != nil && p.err != nil }
 
 // note notes that the program may fail, if it may, and has the stream copy the failures
-// of its checks to the host.
+// of its checks and the results that the host reads to the host.
 func (r *running) note(base uint64) (*pending, error) {
 	p := &pending{base: base, c: r.c, checked: r.checked}
 	for _, v := range r.got {
@@ -39,10 +40,13 @@ func (r *running) note(base uint64) (*pending, error) {
 			p.reads = append(p.reads, v.from)
 		}
 	}
-	if len(p.checked)+len(p.reads) == 0 {
+	if len(p.checked)+len(p.reads)+len(r.fetched) == 0 {
 		return nil, nil
 	}
 	n := failureBytes * len(p.checked)
+	if len(r.fetched) > 0 { // of a graph, in which all checks ran
+		n += maxResult * len(r.fetched)
+	}
 	if err := r.room(n); err != nil {
 		return nil, err
 	}
@@ -53,8 +57,8 @@ func (r *running) note(base uint64) (*pending, error) {
 		}
 	}
 	if n > 0 {
-		p.found = r.pin(n)
-		err := r.dev.mem.Do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.failures, r.stream.Driver()) })
+		p.found, p.results = r.pin(n), make([]*value, len(r.fetched))
+		err := r.do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.failures, r.stream.Driver()) })
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +84,7 @@ func (s *space) room(n int) error {
 	if err := s.settle(); err != nil || n <= len(s.pinned) {
 		return err
 	}
-	return s.dev.mem.Do(func() error {
+	return s.do(func() error {
 		if s.pinned != nil {
 			if err := s.dev.mem.API().HostFree(s.pinned); err != nil {
 				return err
@@ -109,6 +113,7 @@ func (s *space) settle() error {
 				s.failed = &device.Failure{Base: p.base, Err: p.err}
 			}
 		}
+		p.received()
 		p.known, p.reads, p.found = true, nil, nil
 	}
 	clear(s.late)
@@ -136,8 +141,8 @@ func (s *space) report() error {
 func (s *space) dropped(c *compiled, base uint64) bool {
 	for _, v := range s.got {
 		if v.from.gone() {
-			for _, o := range c.plan.Outputs {
-				s.result(c, base, o.Instr, nil, v.from)
+			for i := range c.plan.Outputs {
+				s.result(c, base, i, nil, v.from)
 			}
 			return true
 		}

@@ -20,7 +20,7 @@ func (k *kernel) row(module, name string, rows, columns int, args ...any) {
 // scalar returns the scalar o as an argument of f32.
 func scalar(o compile.Operand) ptx.Scalar {
 	n := o.Scalar
-	return ptx.Scalar{DType: tensor.F32, Of: func(s []float64) float64 { return s[n] }}
+	return ptx.NewScalar(tensor.F32, func(s []float64) float64 { return s[n] })
 }
 
 // orNull returns the argument of an operand that may be missing.

@@ -25,9 +25,13 @@ type running struct {
 	scratch driver.DevicePtr // what kernels use for themselves
 	did     Counters
 
-	page     driver.DevicePtr // the scalars of generated kernels
-	failures driver.DevicePtr // where kernels that may fail write it
-	checked  []int            // their steps, so far
+	page      driver.DevicePtr // the scalars of generated kernels, and small inputs
+	pageBytes int
+	sends     []*value         // the inputs in it
+	failures  driver.DevicePtr // where kernels that may fail write it
+	checked   []int            // their steps, so far
+	results   driver.DevicePtr // where small results are collected
+	fetched   []int            // the outputs that were
 }
 
 // buffer is a buffer of the plan, on the device and on the host. Steps on the host and
@@ -39,6 +43,10 @@ type buffer struct {
 	uploading   bool       // the stream may still read copy
 }
 
+// tempUnit is what the memory for temporaries is a multiple of: a few bytes more don't
+// move it, so that graphs stay of use.
+const tempUnit = 4 << 10
+
 // never is the stop flag of programs without one.
 var never atomic.Bool
 
@@ -47,21 +55,32 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 	s.dev.runs.Add(1)
 	r := &running{space: s, c: c, scalars: scalars, stop: cmp.Or(stop, &never)}
 	err := r.bind()
-	if err == nil {
-		err = r.steps()
-	}
-	if err == nil {
-		err = r.uploadResults()
-	}
-	if c.hosted || err != nil {
+	var late *pending
+	switch {
+	case err != nil:
+	case c.hosted:
+		if err = r.steps(); err == nil {
+			err = r.uploadResults()
+		}
 		if e := r.failed(); e != nil {
 			err = e // before what a step on the host made of it
 		}
 		r.checked = nil
-	}
-	var late *pending
-	if err == nil {
-		late, err = r.note(base)
+		if err == nil {
+			late, err = r.note(base)
+		}
+	default:
+		err = r.do(func() (err error) {
+			if err = r.steps(); err == nil {
+				late, err = r.note(base)
+			}
+			return err
+		})
+		if err != nil {
+			if e := r.failed(); e != nil {
+				err = e
+			}
+		}
 	}
 	for i := range r.buffers {
 		r.drop(&r.buffers[i])
@@ -77,16 +96,19 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 			if taken {
 				s.got[o.Take].block = nil // moved
 			}
-			s.result(c, base, o.Instr, b, late)
+			late.expects(i, r.fetched, s.result(c, base, i, b, late.orNone()))
 		}
 	}
 	return err
 }
 
-// result makes the result of an instruction of a block. from may be nil.
-func (s *space) result(c *compiled, base uint64, instr int, b *shm.Block, from *pending) {
+// result makes the result that is output i of a block. from may be nil.
+func (s *space) result(c *compiled, base uint64, i int, b *shm.Block, from *pending) *value {
+	instr := c.plan.Outputs[i].Instr
 	in := &c.plan.Program.Instrs[instr]
-	s.put(base+uint64(instr), in.DType, c.plan.Program.Shapes[in.Shape], b).from = from
+	v := s.put(base+uint64(instr), in.DType, c.plan.Program.Shapes[in.Shape], b)
+	v.from, v.made, v.out = from, s.graphs[c], i
+	return v
 }
 
 // bind finds the device memory of the buffers: that of the inputs, the temporaries, and
@@ -94,8 +116,12 @@ func (s *space) result(c *compiled, base uint64, instr int, b *shm.Block, from *
 // allows it and no other reference to the block exists.
 func (r *running) bind() error {
 	plan := r.c.plan
-	own := (plan.Temp + alignment - 1) / alignment * alignment
-	if n := own + r.c.scratch + r.c.checks*failureBytes + 8*len(r.c.page); n > 0 && (r.temp == nil || r.temp.Len() < n) {
+	if err := r.inputs(); err != nil {
+		return err
+	}
+	own, ends := roundUp(plan.Temp), roundUp(r.c.checks*failureBytes+r.c.ends)
+	if n := own + r.c.scratch + ends + r.pageBytes; n > 0 && (r.temp == nil || r.temp.Len() < n) {
+		n = (n + tempUnit - 1) / tempUnit * tempUnit
 		r.release(r.temp)
 		r.temp = nil
 		var err error
@@ -106,12 +132,14 @@ func (r *running) bind() error {
 	temp := r.at(r.temp)
 	r.scratch = temp + driver.DevicePtr(own)
 	r.failures = r.scratch + driver.DevicePtr(r.c.scratch)
-	r.page = r.failures + driver.DevicePtr(r.c.checks*failureBytes)
+	r.results = r.failures + driver.DevicePtr(r.c.checks*failureBytes)
+	r.page = r.failures + driver.DevicePtr(ends)
+	r.place()
 	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
 	for i := range plan.Buffers {
 		switch b := &plan.Buffers[i]; b.Place {
 		case compile.External:
-			r.buffers[i] = buffer{at: r.at(r.got[b.Index].block), there: true}
+			r.buffers[i] = buffer{at: r.input(r.got[b.Index]), there: true}
 		case compile.Temp:
 			r.buffers[i] = buffer{at: temp + driver.DevicePtr(b.Off)}
 		}
@@ -136,14 +164,14 @@ func (r *running) noFailures() error {
 	if r.c.checks == 0 {
 		return nil
 	}
-	return r.dev.mem.Do(func() error {
+	return r.do(func() error {
 		return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks*failureBytes/4), r.stream.Driver())
 	})
 }
 
 // steps runs the program: segments of kernels, and the steps on the host between them.
 func (r *running) steps() error {
-	if err := r.sendScalars(); err != nil {
+	if err := r.sendPage(); err != nil {
 		return err
 	}
 	x := r.instance()
@@ -160,7 +188,7 @@ func (r *running) steps() error {
 			err = r.onHost(i)
 			i++
 		}
-		for _, ended := range r.c.ends[from:i] {
+		for _, ended := range r.c.last[from:i] {
 			for _, buf := range ended {
 				if r.c.plan.Buffers[buf].Place != compile.Output {
 					r.drop(&r.buffers[buf])
@@ -224,7 +252,7 @@ func (r *running) launchOne(l *launch) error {
 		case compile.Operand:
 			a.Pointer(r.operand(&v))
 		case ptx.Scalar:
-			a.Uint64(ptx.Bits(v.DType, v.Of(r.scalars)))
+			a.Uint64(v.Bits(r.scalars))
 		case scalars:
 			a.Pointer(r.page + driver.DevicePtr(l.page))
 		case failure:
@@ -236,7 +264,7 @@ func (r *running) launchOne(l *launch) error {
 		}
 	}
 	d := driver.Launch{Grid: l.grid, Block: l.block, Stream: r.stream.Driver()}
-	return r.dev.mem.Do(func() error { return r.dev.mem.API().Launch(l.function, d, &a) })
+	return r.do(func() error { return r.dev.mem.API().Launch(l.function, d, &a) })
 }
 
 // operand returns where an operand's first element lies on the device.

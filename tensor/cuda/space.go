@@ -20,6 +20,17 @@ type value struct {
 	device.Value
 	block *shm.Block // of the device's pool, nil for a value of no bytes
 
+	// bytes are the value's on the host, nil where it has none. behind says that block,
+	// if there is one, does not hold them yet: see small.go.
+	bytes  []byte
+	behind bool
+	sent   bool             // behind, and in the page of a run
+	page   driver.DevicePtr // where, in the run that sends it
+	coming bool             // the program that made it copies it to the host
+
+	made *graphs // those of its program, nil for none
+	out  int     // which of the program's outputs it is
+
 	from *pending // the program that made it, if that may fail
 
 	run   uint64 // number of the run or FreeUnread that it was last an input of
@@ -28,7 +39,9 @@ type value struct {
 
 // exclusive reports whether a program may write to v's memory: it has no other reference,
 // and v is only one of the program's inputs.
-func (v *value) exclusive() bool { return v.block != nil && !v.twice && v.block.Refs() == 1 }
+func (v *value) exclusive() bool {
+	return v.block != nil && !v.behind && !v.twice && v.block.Refs() == 1
+}
 
 // spare is a block that no value has, since a run.
 type spare struct {
@@ -56,7 +69,10 @@ type space struct {
 	mu    sync.Mutex // the space's user beside Device.flush
 	spare []spare    // for the next values of the space; the oldest first
 
-	late   []*pending      // programs of which it is not known whether they fail
+	bound bool // the thread has the device's context until do ends
+	kept  int  // bytes of values that are behind
+
+	late   []*pending      // programs of whose end the host does not know
 	pinned []byte          // for scalars, and what the checks of programs find
 	taken  int             // bytes of it in use
 	failed *device.Failure // the oldest that was not reported
@@ -155,6 +171,20 @@ func (s *space) flush(run uint64) {
 	s.spare = slices.Delete(s.spare, 0, n)
 }
 
+// spare returns how many bytes spaces have to spare.
+func (d *Device) spare() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.spaces {
+		s.mu.Lock()
+		for _, b := range s.spare {
+			n += int64(b.Len())
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // flush gives back what spaces have to spare.
 func (d *Device) flush() {
 	d.mu.Lock()
@@ -202,25 +232,58 @@ func (s *space) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
 	return nil
 }
 
-// Import implements device.Space. Pinned memory of this process is read later, all other
-// at once.
-func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, _ bool) error {
+// maxHeld is how many imported blocks wait for the next run, which releases them.
+const maxHeld = 16
+
+// Import implements device.Space. A small value that is not going to be updated stays on
+// the host, see small.go. Pinned memory of this process is read later, all other at once.
+func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
 	n, err := s.imports(id, d, shape, b)
 	if err == nil && n > 0 {
-		s.dev.count.add(&Counters{Up: uint64(n)})
-		if err = s.stream.Upload(s.at(s.values[id].block), b, n); err != nil {
-			s.Free(id)
-			return err
+		err = s.importBytes(id, d, shape, b, own)
+		if err == nil && s.stream != nil && s.stream.Held() > maxHeld {
+			err = s.stream.Mark()
 		}
-		return s.stream.Mark()
+		return err
 	}
 	if b != nil {
 		b.Release()
 	}
+	if err == nil {
+		err = s.Make(id, d, shape)
+	}
 	return err
 }
 
-// imports makes a value for the first n bytes of b, which it checks.
+// importBytes makes a value of b, whose reference it takes over.
+func (s *space) importBytes(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
+	n := shape.Elems() * d.Size()
+	if !own && s.keeps(n) {
+		defer b.Release()
+		if s.values[id] != nil {
+			return fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, id)
+		}
+		// b may be a peer's memory, which it may write to.
+		bytes := slices.Clone(b.Bytes()[:n])
+		if err := device.CheckBools(d, bytes); err != nil {
+			return err
+		}
+		s.keep(s.put(id, d, shape, nil), bytes)
+		return nil
+	}
+	if err := s.Make(id, d, shape); err != nil {
+		b.Release()
+		return err
+	}
+	s.dev.count.add(&Counters{Up: uint64(n)})
+	err := s.stream.Upload(s.at(s.values[id].block), b, n)
+	if err != nil {
+		s.Free(id)
+	}
+	return err
+}
+
+// imports checks that b has the bytes of a value, and returns their number.
 func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) (n int, err error) {
 	if err := shape.Check(d); err != nil {
 		return 0, err
@@ -229,11 +292,9 @@ func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Bl
 		return 0, err
 	}
 	if n = shape.Elems() * d.Size(); n > 0 {
-		if err := device.CheckBools(d, b.Bytes()[:n]); err != nil {
-			return 0, err
-		}
+		err = device.CheckBools(d, b.Bytes()[:n])
 	}
-	return n, s.Make(id, d, shape)
+	return n, err
 }
 
 // Fill implements device.Space.
@@ -244,6 +305,10 @@ func (s *space) Fill(id uint64, src []byte) error {
 	}
 	if err := device.CheckFill(v.Value, src); err != nil || len(src) == 0 {
 		return err
+	}
+	if s.keeps(len(src)) {
+		s.keep(v, slices.Clone(src))
+		return nil
 	}
 	s.dev.count.add(&Counters{Up: uint64(len(src))})
 	return s.stream.Write(s.at(v.block), src)
@@ -261,7 +326,12 @@ func (s *space) Alias(as, id uint64) error {
 	if v.block != nil {
 		v.block.Retain()
 	}
-	s.put(as, v.DType, v.Shape, v.block).from = v.from
+	a := s.put(as, v.DType, v.Shape, v.block)
+	a.from, a.made, a.out = v.from, v.made, v.out
+	if v.behind {
+		s.keep(a, v.bytes)
+		a.sent = v.sent
+	}
 	return nil
 }
 
@@ -349,7 +419,10 @@ func (s *space) copies(ids []uint64) error {
 		if v == nil {
 			return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 		}
-		if v.block == nil {
+		if err := s.arrive(v); err != nil {
+			return err
+		}
+		if v.block == nil && v.bytes == nil {
 			s.hosts = append(s.hosts, nil)
 			continue
 		}
@@ -358,6 +431,10 @@ func (s *space) copies(ids []uint64) error {
 			return err
 		}
 		s.hosts = append(s.hosts, b)
+		if v.bytes != nil {
+			copy(b.Bytes(), v.bytes)
+			continue
+		}
 		if err := s.stream.Download(b, s.at(v.block), v.Bytes()); err != nil {
 			return err
 		}
@@ -381,6 +458,12 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := s.arrive(v); err != nil {
+		return nil, err
+	}
+	if v.bytes != nil {
+		return v.bytes[off:][:n:n], nil
+	}
 	if cap(s.read) < n {
 		s.read = make([]byte, n)
 	}
@@ -392,6 +475,7 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 func (s *space) Free(id uint64) {
 	if v := s.values[id]; v != nil {
 		delete(s.values, id)
+		s.caughtUp(v)
 		s.free(v.block)
 	}
 }
@@ -432,7 +516,7 @@ func (s *space) Close() {
 	}
 	_ = s.stream.Close() // a lost device says so at every other call
 	if s.pinned != nil {
-		_ = s.dev.mem.Do(func() error { return s.dev.mem.API().HostFree(s.pinned) })
+		_ = s.do(func() error { return s.dev.mem.API().HostFree(s.pinned) })
 	}
 	s.temp, s.stream, s.pinned, s.late = nil, nil, nil, nil
 }

@@ -127,8 +127,8 @@ type Work struct {
 	HostSteps uint64 // steps of programs that ran on the host instead
 	Up, Down  uint64 // bytes copied to the device and from it
 
-	// Calls of the driver, but for those that say which context a thread has. They are
-	// of all devices of the process.
+	// Calls of the driver, but for those that say which context a thread has or ask
+	// whether work is done. They are of all devices of the process.
 	Calls uint64
 	Opens uint64 // segments of other processes that were opened
 }

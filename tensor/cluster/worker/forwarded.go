@@ -39,6 +39,7 @@ func (s *forwarded) execute(ctx context.Context, run *wire.Run, done *wire.Done)
 		}
 	}
 	if p != nil && err == nil {
+		s.space.FreeUnread(run.Frees, run.Inputs)
 		err = s.runProgram(p.compiled, tensor.Hash(run.Hash), run.Base, run.Inputs, run.Scalars)
 	} else if p != nil {
 		dropDonated(s.space, p.parsed, run.Inputs)

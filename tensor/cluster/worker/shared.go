@@ -289,6 +289,7 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 			return 0, fmt.Errorf("%w: result %d would be id %d, which exists", tensor.ErrProgram, o.Instr, id)
 		}
 	}
+	s.space.FreeUnread(s.partsOf(run.Frees), ids)
 	made, err := s.carry(ctx, r, ids, run.Scalars, failed)
 	if ends(err) {
 		return 0, err
@@ -297,6 +298,17 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, stage: o.Stage, layout: o.Layout, lies: true, id: made[i]}
 	}
 	return len(p.parsed.Instrs), err
+}
+
+// partsOf returns the ids in the space of this worker's parts of values.
+func (s *shared) partsOf(values []uint64) []uint64 {
+	var ids []uint64
+	for _, id := range values {
+		if v := s.values[id]; v != nil && v.id != 0 {
+			ids = append(ids, v.id)
+		}
+	}
+	return ids
 }
 
 // inputs returns the inputs of a run, which must be as the program has them.

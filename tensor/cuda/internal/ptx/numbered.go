@@ -97,9 +97,9 @@ func (t *tiler) source(scalars []int, offset int64) *source {
 	n := len(scalars)
 	counter := scalars[n-1]
 	seed := t.given(tensor.I64, scalars[n-2])
-	number := t.scalar(fmt.Sprint("number", counter, offset), tensor.I64, func(s []float64) float64 {
-		return float64(uint64(s[counter]) + uint64(offset))
-	})
+	number := t.fromPage(fmt.Sprint("number", counter, offset), Scalar{tensor.I64, func(s []float64) uint64 {
+		return uint64(s[counter]) + uint64(offset) // in integers: it may be above 2^53
+	}})
 	return &source{key: t.halves(seed), number: t.halves(number), blocks: map[int][4]reg{}}
 }
 

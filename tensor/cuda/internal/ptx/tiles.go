@@ -36,7 +36,14 @@ type Kernel struct {
 // Scalar is a number that is made of the scalars of a run.
 type Scalar struct {
 	DType tensor.DType
-	Of    func(scalars []float64) float64
+
+	// Bits returns the number, as function Bits does.
+	Bits func(scalars []float64) uint64
+}
+
+// NewScalar returns the number of dtype d that of makes.
+func NewScalar(d tensor.DType, of func(scalars []float64) float64) Scalar {
+	return Scalar{d, func(s []float64) uint64 { return Bits(d, of(s)) }}
 }
 
 // Grid returns the number of blocks.
@@ -223,16 +230,21 @@ func (t *tiler) own(in *compile.Inst, d tensor.DType, at []int) []reg {
 
 // scalar returns the register of a scalar, which it loads if there is none of that key.
 func (t *tiler) scalar(key string, d tensor.DType, of func([]float64) float64) reg {
+	return t.fromPage(key, NewScalar(d, of))
+}
+
+// fromPage returns the register of a scalar. Those of one key are the same.
+func (t *tiler) fromPage(key string, s Scalar) reg {
 	if r, ok := t.scalars[key]; ok {
 		return r
 	}
-	f := forms[d]
+	f := forms[s.DType]
 	if t.page == "" {
 		t.page = t.op(b64, "cvta.to.global.u64", t.op(b64, "ld.param.u64", "[s]"))
 	}
 	r := t.op(f.class, "ld.global."+types[f.class], reg(fmt.Sprintf("[%s+%d]", t.page, 8*len(t.k.Scalars))))
 	t.scalars[key] = r
-	t.k.Scalars = append(t.k.Scalars, Scalar{d, of})
+	t.k.Scalars = append(t.k.Scalars, s)
 	return r
 }
 
