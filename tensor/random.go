@@ -10,10 +10,19 @@ type streams struct {
 	offset  int64  // streams taken in it
 }
 
-// take returns the next stream's distance from counter.
+// first returns the part of counter that a program holds as a scalar, which is a float64:
+// all of it below 2^53. The rest goes with the distances.
+func (r *streams) first() uint64 {
+	if r.counter < 1<<53 {
+		return r.counter
+	}
+	return r.counter &^ (1<<11 - 1)
+}
+
+// take returns the next stream's distance from first.
 func (r *streams) take() int64 {
 	r.offset++
-	return r.offset - 1
+	return r.offset - 1 + int64(r.counter-r.first())
 }
 
 // nextProgram begins another program.
@@ -22,7 +31,7 @@ func (r *streams) nextProgram() {
 	r.offset = 0
 }
 
-func (r *streams) args() []Arg { return []Arg{S(float64(r.seed)), S(float64(r.counter))} }
+func (r *streams) args() []Arg { return []Arg{S(float64(r.seed)), S(float64(r.first()))} }
 
 // Rand returns numbers that are uniform in [0, 1). They are a function of the session's
 // seed, the number of random operations recorded before, and the element's index. So they

@@ -17,6 +17,7 @@ type behaviours struct{ *suite }
 func (s behaviours) all(t *testing.T) {
 	t.Run("making tensors", s.making)
 	t.Run("random numbers", s.randomNumbers)
+	t.Run("random numbers far on", s.farStreams)
 	t.Run("two operands", s.twoOperands)
 	t.Run("chains", s.chains)
 	t.Run("reads between operations", s.interleaved)
@@ -98,6 +99,27 @@ func (s behaviours) randomNumbers(t *testing.T) {
 			if math.Abs(mean-1) > 0.05 || low != 0 || math.Abs(high-1/0.75) > 1e-6 {
 				t.Errorf("dropout of ones has mean %v and lies in %v to %v", mean, low, high)
 			}
+		}
+	}
+}
+
+// farStreams checks that streams with numbers that a float64 can't hold are different,
+// and each the same wherever it is in a program.
+func (s behaviours) farStreams(t *testing.T) {
+	sess := s.session(t)
+	for _, n := range []uint64{1<<53 - 1, 1 << 53, 1<<60 + 12345, 1<<63 + 1, math.MaxUint64 - 4} {
+		draw := func(n uint64) (first, second *array) {
+			var a, b *tensor.Tensor
+			sess.AtStream(n, func() { a, b = tensor.Rand(sess, tensor.F32, 9), tensor.Ones(sess, tensor.F32, 40).Dropout(0.5) })
+			return mustRead(t, a), mustRead(t, b)
+		}
+		x, mask := draw(n)
+		y, other := draw(n + 1)
+		var again *tensor.Tensor
+		sess.AtStream(n, func() { _, again = tensor.Rand(sess, tensor.F32, 2), tensor.Rand(sess, tensor.F32, 9) })
+		equal(t, mustRead(t, again), y, nil, "stream %d, as the second of a program", n+1)
+		if differs(x, y, nil) == "" || differs(mask, other, nil) == "" {
+			t.Errorf("streams %d and %d are the same", n, n+1)
 		}
 	}
 }
