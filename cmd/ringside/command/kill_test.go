@@ -24,8 +24,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// killSeed repeats a run of TestKillWhileTraining.
-var killSeed = flag.Uint64("kill-seed", 0, "seed of the moments at which TestKillWhileTraining kills; 0 takes one from the clock")
+// killSeed repeats a run of TestKillWhileTraining or TestKillOnGPUs.
+var killSeed = flag.Uint64("kill-seed", 0, "seed of the moments at which TestKillWhileTraining and TestKillOnGPUs kill; 0 takes one from the clock")
 
 // notice is the time after which a process that has not noticed a death counts as
 // hanging. The time it took is printed: about a tenth of a second on an idle machine.
@@ -39,12 +39,7 @@ const latestKill = 500 * time.Millisecond
 // others carry on or end with an error that names the dead process. One of up is
 // started again. Nothing is left in the runtime folder or in shared memory.
 func TestKillWhileTraining(t *testing.T) {
-	seed := *killSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-kill-seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := killRand(t)
 	moments := 50
 	if testsize.Sampled() {
 		moments = 8
@@ -54,8 +49,12 @@ func TestKillWhileTraining(t *testing.T) {
 	var longest time.Duration
 	for i := range moments {
 		k := &killing{
-			T: t, r: r, text: text, at: time.Duration(r.Int64N(int64(latestKill))),
+			T: t, r: r, at: time.Duration(r.Int64N(int64(latestKill))), within: notice,
 			victim: []string{"worker", "dispatcher", "client", "up"}[i%4],
+			up:     []string{"-n", "2"},
+		}
+		for range 2 {
+			k.train = append(k.train, []string{"--data", text, "--steps", "1000000", "--batch", "1", "--json", "--loss-every", strconv.Itoa(1 + 9*r.IntN(2))})
 		}
 		k.round()
 		longest = max(longest, k.took)
@@ -67,6 +66,16 @@ func TestKillWhileTraining(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills; the others took at most %v", moments, longest.Round(time.Millisecond))
+}
+
+// killRand returns the numbers of -kill-seed, which it prints.
+func killRand(t *testing.T) *rand.Rand {
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-kill-seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // ownShm gives this goroutine's thread, and the processes that it starts, a private
@@ -122,9 +131,11 @@ func drained(t *testing.T, ctx context.Context, dir string) {
 type killing struct {
 	*testing.T
 	r      *rand.Rand
-	text   string
+	up     []string   // further arguments of up
+	train  [][]string // and of each client's train
 	victim string
 	at     time.Duration
+	within time.Duration // after which a process that has not noticed counts as hanging
 	took   time.Duration // until all others had noticed
 	addr   string
 	pids   map[string]int
@@ -139,7 +150,7 @@ func (k *killing) round() {
 	}
 	defer os.RemoveAll(dir)
 	k.addr = filepath.Join(dir, "d")
-	up := start(k.T, "up", "-n", "2", "--listen", k.addr)
+	up := start(k.T, append([]string{"up", "--listen", k.addr}, k.up...)...)
 	k.pids = map[string]int{"up": up.Process.Pid}
 	for _, part := range []string{"dispatcher", "worker w0", "worker w1"} {
 		if k.pids[part], err = strconv.Atoi(up.wait("^" + part + `: process (\d+)`)[1]); err != nil {
@@ -148,13 +159,12 @@ func (k *killing) round() {
 	}
 	up.wait("^ready")
 	var clients []*command
-	for range 2 {
-		clients = append(clients, start(k.T, "train", "--connect", k.addr, "--data", k.text, "--steps", "1000000",
-			"--batch", "1", "--json", "--loss-every", strconv.Itoa(1+9*k.r.IntN(2))))
+	for _, args := range k.train {
+		clients = append(clients, start(k.T, append([]string{"train", "--connect", k.addr}, args...)...))
 	}
 	<-time.After(k.at)
 
-	ctx, cancel := context.WithTimeout(k.Context(), notice)
+	ctx, cancel := context.WithTimeout(k.Context(), k.within)
 	defer cancel()
 	switch k.victim {
 	case "worker":
@@ -231,7 +241,7 @@ func (k *killing) ended(ctx context.Context, c *command) (said string, err error
 			}
 			return all.String(), <-c.done
 		case <-ctx.Done():
-			k.Fatalf("%v does not end within %v of the death of %s:\n%s", c.Args[1:], notice, k.victim, &all)
+			k.Fatalf("%v does not end within %v of the death of %s:\n%s", c.Args[1:], k.within, k.victim, &all)
 		}
 	}
 }
@@ -256,7 +266,7 @@ func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp)
 	select {
 	case first = <-c.lines:
 	case <-ctx.Done():
-		k.Fatalf("%v says nothing within %v of the death of %s", c.Args[1:], notice, k.victim)
+		k.Fatalf("%v says nothing within %v of the death of %s", c.Args[1:], k.within, k.victim)
 	}
 	_ = c.Process.Signal(os.Interrupt)
 	said, err := k.ended(ctx, c)
@@ -309,7 +319,7 @@ func (k *killing) until(ctx context.Context, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			k.Fatalf("%v after the death of %s at %v: no %s", notice, k.victim, k.at, what)
+			k.Fatalf("%v after the death of %s at %v: no %s", k.within, k.victim, k.at, what)
 		}
 	}
 }
