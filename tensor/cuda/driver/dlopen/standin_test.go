@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -328,5 +329,45 @@ func TestNoFunction(t *testing.T) {
 func TestChildRefusesOrders(t *testing.T) {
 	if err := drivertest.Child(nil, strings.NewReader("")); !errors.Is(err, io.EOF) {
 		t.Errorf("no order: %v", err)
+	}
+}
+
+// TestCalls counts calls by name, and together those that reach the device and are not
+// questions.
+func TestCalls(t *testing.T) {
+	d := opened(t, standIn(t))
+	before := d.Calls()
+	if err := d.Init(); err != nil {
+		t.Fatal(err)
+	}
+	g, err := d.DeviceGet(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.PrimaryRetain(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = driver.Bind(d, c, func() error {
+		e, err := d.EventCreate(driver.EventDisableTiming)
+		for range 3 {
+			if err == nil {
+				_, err = d.EventQuery(e)
+			}
+		}
+		return errors.Join(err, d.EventDestroy(e))
+	})
+	if err := errors.Join(err, d.PrimaryRelease(g)); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint64{
+		"cuInit": 1, "cuDriverGetVersion": 1, "cuDeviceGet": 1, "cuDevicePrimaryCtxRetain": 1, "cuDevicePrimaryCtxRelease_v2": 1,
+		"cuCtxGetCurrent": 1, "cuCtxSetCurrent": 2, "cuEventCreate": 1, "cuEventDestroy_v2": 1, "cuEventQuery": 3,
+	}
+	if got := d.CallsByName(); !maps.Equal(got, want) {
+		t.Errorf("calls %v, expected %v", got, want)
+	}
+	if n := d.Calls() - before; n != 6 {
+		t.Errorf("%d calls that count, expected 6", n)
 	}
 }
