@@ -20,6 +20,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/nn/model"
 	"github.com/ringside-go/ringside/tensor/optim"
+	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -61,7 +62,7 @@ func train(t *testing.T, s *tensor.Session, steps int, after func(step int)) (lo
 	return losses
 }
 
-// TestTrainingGraphs trains in this process, through one worker and through two. The
+// TestTrainingGraphs trains in this process, through one worker and through several. The
 // program of all steps but the first is captured at the third. After that graphs alone
 // are launched, and without other workers a step is four calls of the driver: the page,
 // the graph, what comes back, the event that is waited for. The losses are those of the
@@ -75,8 +76,20 @@ func TestTrainingGraphs(t *testing.T) {
 	host := tensor.NewSession(device.NewOwner(cores), nil)
 	defer host.Close()
 	want := train(t, host, steps, func(int) {})
-	for _, workers := range []int{0, 1, 2} {
-		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
+	zero1, mesh := config.DataParallel(2), config.DataParallel(4)
+	zero1.ZeRO1, mesh.AutoShard = true, true
+	if mesh.Mesh, err = shard.ParseMesh("2x2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []struct {
+		name   string
+		config *config.Config
+	}{{"in this process", nil}, {"1 worker", config.DataParallel(1)}, {"2 workers", config.DataParallel(2)}, {"ZeRO-1", zero1}, {"mesh 2x2", mesh}} {
+		t.Run(way.name, func(t *testing.T) {
+			workers := 0
+			if way.config != nil {
+				workers = way.config.Workers()
+			}
 			api := standIn(t, 1)
 			var devices []*cuda.Device
 			var s *tensor.Session
@@ -95,7 +108,7 @@ func TestTrainingGraphs(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				e, err := client.Dial(t.Context(), c.Addr(), &client.Options{Config: config.DataParallel(workers)})
+				e, err := client.Dial(t.Context(), c.Addr(), &client.Options{Config: way.config})
 				if err != nil {
 					t.Fatal(err)
 				}
