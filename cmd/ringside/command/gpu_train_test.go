@@ -59,9 +59,9 @@ func sameLosses(t *testing.T, what string, got, want outcome) {
 	}
 }
 
-// TestTrainOnGPUs trains a language model on workers on GPUs, each a process over the
-// stand-in, in the ways that several workers do it together, and goes on from a
-// checkpoint: the losses are those of the cores.
+// TestTrainOnGPUs trains a language model by clusters of train's own, whose workers are
+// processes over the stand-in, two on one GPU or on one each, and goes on from a
+// checkpoint: the losses are those of the cores. TestStepsOnGPUs has the other ways.
 func TestTrainOnGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes: the stand-in interprets kernels")
@@ -71,8 +71,7 @@ func TestTrainOnGPUs(t *testing.T) {
 	args := []string{"--data", shortText(t), "--batch", "2", "--sample=-1", "--seed", "3", "--loss-every", "1"}
 	want := trained(t, append(args, "--steps", "2", "--in-process")...)
 	for _, how := range [][]string{
-		{"--device", "cuda:0,1", "--workers", "2", "--zero1"}, {"--device", "cuda:0", "--mesh", "1x2", "--auto-shard"},
-		{"--device", "cuda", "--stages", "2"}, {"--device", "auto", "--mesh", "2x2", "--auto-shard"},
+		{"--device", "cuda:0", "--mesh", "1x2", "--auto-shard"}, {"--device", "auto", "--workers", "2"},
 	} {
 		sameLosses(t, strings.Join(how, " "), trainedApart(t, slices.Concat(args, how, []string{"--steps", "2"})...), want)
 	}

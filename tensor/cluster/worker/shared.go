@@ -19,6 +19,7 @@ type shared struct {
 	ledger
 	lead  *lead
 	bound bool // the worker's goroutine is bound to a core for it
+	freed []uint64
 }
 
 // newShared returns the session that open opens, on a worker that is not connected to the
@@ -300,15 +301,16 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 	return len(p.parsed.Instrs), err
 }
 
-// partsOf returns the ids in the space of this worker's parts of values.
+// partsOf returns the ids in the space of this worker's parts of values, until its next
+// call.
 func (s *shared) partsOf(values []uint64) []uint64 {
-	var ids []uint64
+	s.freed = s.freed[:0]
 	for _, id := range values {
 		if v := s.values[id]; v != nil && v.id != 0 {
-			ids = append(ids, v.id)
+			s.freed = append(s.freed, v.id)
 		}
 	}
-	return ids
+	return s.freed
 }
 
 // inputs returns the inputs of a run, which must be as the program has them.
