@@ -122,12 +122,16 @@ func (a *Arena) Segments() []*Segment {
 // Trim unmaps and closes all segments without a block in use but the first, which it
 // keeps unless the option TrimAll is set, and returns their bytes. Peers that have them
 // mapped keep them until they are told.
-func (a *Arena) Trim() int64 {
+func (a *Arena) Trim() int64 { return a.TrimExcept(func(uint64) bool { return false }) }
+
+// TrimExcept is Trim, but leaves those segments alone for which keep returns true. keep
+// must not call the arena.
+func (a *Arena) TrimExcept(keep func(id uint64) bool) int64 {
 	from := 1
 	if a.opt.TrimAll {
 		from = 0
 	}
-	return a.trim(func(s *arenaSegment) bool { return s.order >= from })
+	return a.trim(func(s *arenaSegment) bool { return s.order >= from && !keep(s.id) })
 }
 
 // TrimUnused is Trim for the segments, also the first, that had no block in use since the

@@ -534,3 +534,24 @@ func BenchmarkAlloc(b *testing.B) {
 		x.Release()
 	})
 }
+
+// TestTrimExcept wants the segments without a block back, but for one that is to be kept.
+func TestTrimExcept(t *testing.T) {
+	a := newArena(t, &ArenaOptions{First: 1 << 20, Growth: 1 << 20, TrimAll: true})
+	var blocks [2]*Block
+	var ids [2]uint64
+	for i := range blocks {
+		b, err := a.Alloc(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks[i], ids[i] = b, b.Handle().Segment
+	}
+	for _, b := range blocks {
+		b.Release()
+	}
+	n := a.TrimExcept(func(id uint64) bool { return id == ids[0] })
+	if n != 1<<20 || !a.Has(ids[0]) || a.Has(ids[1]) {
+		t.Errorf("%d bytes came back, and the arena has the segments %v, %v; expected 1 MiB and the first", n, a.Has(ids[0]), a.Has(ids[1]))
+	}
+}

@@ -28,6 +28,10 @@ type Options struct {
 
 	// HostSteps runs every step on the host, for tests and to look for a wrong kernel.
 	HostSteps bool
+
+	// TwoShot is the bytes from which an all-reduce with other GPUs of the host is done in
+	// two steps, in which each GPU folds a slice, 512 KiB. The least of a group's counts.
+	TwoShot int
 }
 
 // Device is a GPU as one process uses it. It is a device.Device. Programs of different
@@ -39,6 +43,7 @@ type Device struct {
 	host    *cpu.Device // has the host memory, and runs steps that have no kernel
 	compile compile.Options
 	lower   lowerer
+	twoShot int // see Options
 	plans   *device.Cache[*compiled]
 
 	runs  atomic.Uint64
@@ -61,6 +66,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 		mem: mem, plans: device.NewCache[*compiled](max(opt.Host.Plans, 0)),
 		compile: *compileOptions(opt.Host.NoFuse),
 		lower:   lowerer{mem: mem, none: opt.HostSteps},
+		twoShot: cmp.Or(max(opt.TwoShot, 0), 512<<10),
 		spaces:  map[*space]struct{}{},
 	}
 	if d.pool, err = mem.NewPool(memory.Handles); err != nil {

@@ -174,7 +174,14 @@ func updates(s *compile.Step) (parts []*compile.Step) {
 	return parts
 }
 
-// load returns a kernel of a text, which the driver compiles once.
+// function is load for a caller that is not within plan.
+func (lw *lowerer) function(text, name string) (driver.Function, error) {
+	lw.mu.Lock()
+	defer lw.mu.Unlock()
+	return lw.load(text, name)
+}
+
+// load returns a kernel of a text, which the driver compiles once. Called with mu.
 func (lw *lowerer) load(text, name string) (driver.Function, error) {
 	m := lw.modules[text]
 	if m != nil {

@@ -139,6 +139,37 @@ func (d *Device) Lost() error {
 	return d.lost
 }
 
+// Reaches returns nil if kernels of the device reach the memory of the device with that
+// UUID, which this process sees.
+func (d *Device) Reaches(id driver.UUID) error {
+	if id == d.info.UUID {
+		return nil
+	}
+	n, err := d.api.DeviceCount()
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		peer, err := d.api.DeviceGet(i)
+		if err != nil {
+			return err
+		}
+		found, err := d.api.DeviceUUID(peer)
+		if err != nil {
+			return err
+		}
+		if found != id {
+			continue
+		}
+		reaches, err := d.api.DeviceCanAccessPeer(d.device, peer)
+		if err == nil && !reaches {
+			err = fmt.Errorf("%w: %s does not reach the memory of device %x", ErrUnreached, d.info.Name, id)
+		}
+		return err
+	}
+	return fmt.Errorf("%w: this process does not see device %x among %d", ErrUnreached, id, n)
+}
+
 // reclaim waits for all streams, so that they release their blocks, and gives the unused
 // segments of all pools back.
 func (d *Device) reclaim() error {
@@ -151,7 +182,7 @@ func (d *Device) reclaim() error {
 		}
 	}
 	for _, p := range pools {
-		p.arena.Trim()
+		p.trim()
 	}
 	return nil
 }

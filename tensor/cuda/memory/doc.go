@@ -5,7 +5,7 @@
 // host. stream.go orders work, slots.go is the pinned memory that a stream copies
 // through. pool.go hands out blocks of segments, export.go describes a segment to other
 // processes, imports.go holds those of others, sharing.go says which kind two processes
-// can share.
+// can share, process.go tells of the end of one.
 //
 // # Memory of the device
 //

@@ -9,4 +9,7 @@ var (
 
 	// ErrBadExport is returned for an Export of another process that can't be opened.
 	ErrBadExport = errors.New("memory: bad export")
+
+	// ErrUnreached is returned for memory of another device that this one does not reach.
+	ErrUnreached = errors.New("memory: the device is not reached")
 )

@@ -62,6 +62,42 @@ func TestExportOnce(t *testing.T) {
 	l.nothingLeft(t)
 }
 
+// TestHold has a segment that is held stay although nothing is in it, where the device
+// needs memory, and go when it is no longer held.
+func TestHold(t *testing.T) {
+	t.Setenv("FAKECUDA_MEMORY_MIB", "8")
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	pool := must(d.NewPool(memory.Handles))
+	b := must(pool.Alloc(1))
+	id := b.Handle().Segment
+	pool.Hold(id)
+	b.Release()
+	if _, err := pool.Alloc(8 * mib); !errors.Is(err, shm.ErrNoSpace) {
+		t.Errorf("8 MiB of 8, of which 4 are held: %v", err)
+	}
+	if !pool.Arena().Has(id) {
+		t.Error("a segment that was held is gone")
+	}
+	pool.Unhold(id)
+	b = must(pool.Alloc(8 * mib))
+	b.Release()
+	check(t, pool.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
+// TestReaches asks which devices this one reaches.
+func TestReaches(t *testing.T) {
+	l := standIn(t)
+	d, other := l.device(t, 0, small), l.device(t, 1, small)
+	check(t, d.Reaches(d.Info().UUID), d.Reaches(other.Info().UUID))
+	if err := d.Reaches(driver.UUID{1}); !errors.Is(err, memory.ErrUnreached) {
+		t.Errorf("a device that this process does not see: %v", err)
+	}
+	check(t, other.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
 // TestBadImports gives Add exports that a peer may have made up.
 func TestBadImports(t *testing.T) {
 	l := standIn(t)

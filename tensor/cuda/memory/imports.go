@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,14 +16,18 @@ type ImportOptions struct {
 	// MaxSegments bounds how many segments one owner may have here, 1024: each takes
 	// addresses of the device.
 	MaxSegments int
+
+	// Others allows segments of other devices that this one reaches, see Device.Reaches.
+	Others bool
 }
 
 // Imports are the segments of other processes that are open here, each under the owner
 // that sent its Export. Ids are looked up together with the owner, so that no peer
 // reaches another's memory by naming it. All methods may be called concurrently.
 type Imports struct {
-	dev *Device
-	max int
+	dev    *Device
+	max    int
+	others bool
 
 	mu       sync.RWMutex
 	segments map[importKey]*imported
@@ -41,8 +46,8 @@ type imported struct {
 // NewImports returns an empty table.
 func (d *Device) NewImports(o *ImportOptions) *Imports {
 	t := &Imports{dev: d, max: 1024, segments: map[importKey]*imported{}, counts: map[uint64]int{}}
-	if o != nil && o.MaxSegments > 0 {
-		t.max = o.MaxSegments
+	if o != nil {
+		t.max, t.others = cmp.Or(max(o.MaxSegments, 0), t.max), o.Others
 	}
 	return t
 }
@@ -63,7 +68,11 @@ func (t *Imports) Add(owner uint64, e Export, f *os.File) error {
 	if t.counts[owner] >= t.max {
 		return fmt.Errorf("%w: owner %d has %d segments, at most %d", shm.ErrNoSpace, owner, t.counts[owner], t.max)
 	}
-	if e.Device != t.dev.info.UUID {
+	if t.others {
+		if err := t.dev.Reaches(e.Device); err != nil {
+			return fmt.Errorf("%w: segment %016x of owner %d: %w", ErrBadExport, e.Segment, owner, err)
+		}
+	} else if e.Device != t.dev.info.UUID {
 		return fmt.Errorf("%w: of device %x, this process uses %x", ErrBadExport, e.Device, t.dev.info.UUID)
 	}
 	if (e.Kind == Descriptors) != (f != nil) {

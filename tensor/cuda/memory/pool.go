@@ -52,6 +52,7 @@ type segment struct {
 	mapped uint64   // of Descriptors: size in whole granules
 	file   *os.File // of Descriptors: the memory
 	export *Export  // nil before the first
+	holds  int      // of Hold
 }
 
 // NewPool returns an empty pool. The first Alloc makes its first segment.
@@ -104,6 +105,32 @@ func (p *Pool) Address(b *shm.Block) driver.DevicePtr {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.segments[h.Segment].at + driver.DevicePtr(h.Off)
+}
+
+// Hold keeps the segment with that id although nothing may be in it, for processes that
+// have opened it, until Unhold was called as often. The caller holds a block of the
+// segment.
+func (p *Pool) Hold(id uint64) { p.hold(id, 1) }
+
+// Unhold undoes Hold: no other process has the segment open on that account.
+func (p *Pool) Unhold(id uint64) { p.hold(id, -1) }
+
+func (p *Pool) hold(id uint64, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.segments[id]; s != nil {
+		s.holds += n
+	}
+}
+
+// trim gives back the segments that nothing is in, but for those that are held.
+func (p *Pool) trim() {
+	p.arena.TrimExcept(func(id uint64) bool {
+		p.mu.RLock()
+		defer p.mu.RUnlock()
+		s := p.segments[id]
+		return s != nil && s.holds > 0
+	})
 }
 
 // newSegment makes the memory behind a segment of the arena.

@@ -13,4 +13,5 @@
 //	numbered.go  random numbers, and others by the element's number
 //	index.go     where the elements of strided operands lie
 //	tiles.go     the kernel of a step
+//	fold.go      the kernel of a collective that folds values of several ranks
 package ptx

@@ -67,6 +67,16 @@ type tiler struct {
 
 // Tiles returns the kernel of a step with a body, nil if an operation in it has no code.
 func Tiles(s *compile.Step) *Kernel {
+	t := newTiler(s)
+	if t == nil || !t.write() {
+		return nil
+	}
+	return t.finish()
+}
+
+// newTiler returns the tiler of a step before anything is written, nil if its operands
+// are out of a kernel's reach.
+func newTiler(s *compile.Step) *tiler {
 	n := s.Out.Shape.Elems()
 	if n == 0 || n >= MaxElems {
 		return nil
@@ -102,7 +112,13 @@ func Tiles(s *compile.Step) *Kernel {
 			t.k.Vector = 1
 		}
 	}
-	if !t.write() || len(t.k.Tensors)+min(len(t.k.Scalars), 1) >= maxParams {
+	return t
+}
+
+// finish returns the kernel that was written, nil if it has more parameters than a launch
+// can have.
+func (t *tiler) finish() *Kernel {
+	if len(t.k.Tensors)+min(len(t.k.Scalars), 1) >= maxParams {
 		return nil
 	}
 	t.k.Text = t.text()
@@ -120,8 +136,9 @@ func Elementwise(s *compile.Step) *compile.Step {
 	return &t
 }
 
-// write adds the body, and reports whether all of it has code.
-func (t *tiler) write() bool {
+// begin adds what every kernel begins with: which elements are the thread's, and their
+// values of each operand. It returns the number of the first parameter that is an output.
+func (t *tiler) begin() (outputs int) {
 	i := t.op(b32, "mad.lo.u32", t.op(b32, "mov.u32", "%ctaid.x"), whole(Threads), t.op(b32, "mov.u32", "%tid.x"))
 	if t.k.Vector > 1 {
 		i = t.op(b32, "shl.b32", i, "2")
@@ -133,13 +150,18 @@ func (t *tiler) write() bool {
 		p := t.op(b64, "ld.param.u64", reg(fmt.Sprintf("[t%d]", k)))
 		t.pointer = append(t.pointer, t.op(b64, "cvta.to.global.u64", p))
 	}
-	at := 0
 	for k, a := range t.loads {
 		if a != nil {
-			t.values[k] = t.load(a, t.pointer[at], i, t.k.Vector)
-			at++
+			t.values[k] = t.load(a, t.pointer[outputs], i, t.k.Vector)
+			outputs++
 		}
 	}
+	return outputs
+}
+
+// write adds the body, and reports whether all of it has code.
+func (t *tiler) write() bool {
+	at := t.begin()
 	made := make([][]reg, len(t.s.Body)) // the results of each operation
 	for b := range t.s.Body {
 		if made[b] = t.instruction(b, made); made[b] == nil {
@@ -148,7 +170,7 @@ func (t *tiler) write() bool {
 	}
 	for b, in := range t.s.Body {
 		if in.Out >= 0 {
-			t.store(t.stores[in.Out], t.pointer[at+in.Out], i, made[b])
+			t.store(t.stores[in.Out], t.pointer[at+in.Out], t.first, made[b])
 		}
 	}
 	return true

@@ -1,0 +1,557 @@
+package cuda_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/protocol"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// member is what a process of these tests is: its rank, of how many, its device's number,
+// and what it does.
+type member struct {
+	rank, size, device int
+	does, lib          string
+
+	dev   *cuda.Device
+	group *collective.Group
+	peers device.Peers
+	meets int
+}
+
+// memberVariable says that a process is a member.
+const memberVariable = "RINGSIDE_TEST_MEMBER"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(memberVariable); spec != "" {
+		if err := runMember(spec); err != nil {
+			fmt.Println("error", strings.ReplaceAll(err.Error(), "\n", "; "))
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// runMember is a member's process. It connects to the others by way of the test.
+func runMember(spec string) error {
+	var m member
+	if _, err := fmt.Sscan(spec, &m.rank, &m.size, &m.device, &m.does, &m.lib); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	api, err := dlopen.Open(m.lib)
+	if err != nil {
+		return err
+	}
+	o := small
+	o.TwoShot = 4 << 10
+	if m.does == "large" {
+		o.TwoShot = 0
+	}
+	if m.dev, err = cuda.Open(api, m.device, &o); err != nil {
+		return err
+	}
+	in := bufio.NewReader(os.Stdin)
+	members, err := route.Mesh(ctx, route.MeshOptions{Rank: m.rank, Size: m.size, Name: fmt.Sprint("member ", m.rank), Secret: []byte("of a test"),
+		Bind: "127.0.0.1", Exchange: func(_ context.Context, mine []byte) ([][]byte, error) { return exchangeLines(in, mine) }})
+	if err != nil {
+		return err
+	}
+	if m.group, err = collective.New(ctx, m.rank, members, &collective.Options{Timeout: time.Minute}); err != nil {
+		return err
+	}
+	peers, obstacle, err := m.dev.Connect(m.rank, m.size, m.meet(ctx))
+	if err != nil || peers == nil {
+		fmt.Printf("obstacle %v\n", obstacle)
+		return errors.Join(err, m.group.Close(), m.dev.Close(), m.left())
+	}
+	m.peers = peers
+	fmt.Println("connected")
+	err = map[string]func(context.Context) error{"all": m.all, "large": m.large, "forever": m.forever, "late": m.late}[m.does](ctx)
+	if err != nil {
+		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	if e := errors.Join(m.peers.Close(m.meet(ctx)), m.group.Close(), m.dev.Close(), m.left()); e != nil {
+		return e
+	}
+	if err == nil || m.does == "forever" {
+		fmt.Println("nothing left")
+		return nil
+	}
+	return err
+}
+
+// exchangeLines gives the test a line and reads one with those of all members.
+func exchangeLines(in *bufio.Reader, mine []byte) (out [][]byte, err error) {
+	fmt.Printf("exchange %x\n", mine)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range strings.Fields(line) {
+		b, err := hex.DecodeString(h)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// meet returns the group's meetings.
+func (m *member) meet(ctx context.Context) device.Meet {
+	return func(mine []byte) ([][]byte, error) {
+		m.meets++
+		all := make([]byte, m.size*len(mine))
+		r := collective.Raw{Kind: protocol.AllGather, DType: element.U8, Src: mine, Dst: all}
+		if err := r.Do(ctx, m.group); err != nil {
+			return nil, err
+		}
+		return slices.Collect(slices.Chunk(all, len(mine))), nil
+	}
+}
+
+// left returns an error if anything of the stand-in is alive in this process.
+func (m *member) left() error {
+	c, err := fakecuda.ReadCounters(os.Getenv("FAKECUDA_COUNTERS"))
+	if err == nil && c != (fakecuda.Counters{}) {
+		err = fmt.Errorf("left: %+v", c)
+	}
+	return err
+}
+
+// noise returns n elements of d that a seed and a rank give, without NaN.
+func noise(d tensor.DType, n int, seed, rank uint64) []byte {
+	rng := rand.New(rand.NewPCG(seed, rank))
+	b := make([]byte, 0, n*d.Size())
+	for range n {
+		switch x := float32(rng.NormFloat64()); d {
+		case tensor.F64:
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(x)))
+		case tensor.F32:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		case tensor.F16:
+			b = binary.LittleEndian.AppendUint16(b, uint16(element.ToFloat16(x)))
+		case tensor.BF16:
+			b = binary.LittleEndian.AppendUint16(b, uint16(element.ToBFloat16(x)))
+		case tensor.Bool:
+			b = append(b, byte(rng.IntN(2)))
+		default:
+			for range d.Size() {
+				b = append(b, byte(rng.Uint32()))
+			}
+		}
+	}
+	return b
+}
+
+// collect runs one collective on a new value of s, and returns the result's bytes.
+func (m *member) collect(ctx context.Context, s device.Space, x *device.Collective, src []byte) ([]byte, error) {
+	n := len(src) / x.DType.Size()
+	if err := errors.Join(s.Make(1, x.DType, tensor.Shape{n}), s.Fill(1, src)); err != nil {
+		return nil, err
+	}
+	x.In = 1
+	p, err := m.peers.Start(s, x, m.meet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Finish(2); err != nil {
+		return nil, err
+	}
+	if _, there := s.Lookup(1); there == x.InPlace {
+		return nil, fmt.Errorf("the value that was given exists: %v, in place %v", there, x.InPlace)
+	}
+	s.Free(1)
+	defer s.Free(2)
+	blocks, err := s.Host(2)
+	if err != nil || blocks[0] == nil {
+		return nil, err
+	}
+	defer blocks[0].Release()
+	return bytes.Clone(blocks[0].Bytes()[:x.Shape.Elems()*x.DType.Size()]), nil
+}
+
+// staged makes the same call on the host.
+func (m *member) staged(ctx context.Context, x *device.Collective, src []byte) ([]byte, error) {
+	d := x.DType
+	if d == tensor.Bool {
+		d = tensor.U8
+	}
+	dst := make([]byte, x.Shape.Elems()*d.Size())
+	r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: d, Scale: x.Scale, Src: src, Dst: dst, Send: x.Send, Recv: x.Recv}
+	return dst, r.Do(ctx, m.group)
+}
+
+// all runs all collectives of all dtypes, and compares each with the host's.
+func (m *member) all(ctx context.Context) error {
+	s := m.dev.Open()
+	defer s.Close()
+	seed, count, opens := uint64(0), 0, uint64(0)
+	for round := range 2 {
+		for _, x := range m.cases() {
+			seed++
+			n := x.Shape.Elems()
+			switch x.Kind {
+			case protocol.AllGather:
+				n = x.Recv[m.rank]
+			case protocol.ReduceScatter, protocol.AllToAll:
+				n = 0
+				for _, k := range x.Send {
+					n += k
+				}
+			}
+			src := noise(x.DType, n, seed, uint64(m.rank))
+			want, err := m.staged(ctx, &x, src)
+			if err != nil {
+				return err
+			}
+			got, err := m.collect(ctx, s, &x, src)
+			if err != nil {
+				return fmt.Errorf("%+v: %w", x, err)
+			}
+			if !bytes.Equal(got, want) {
+				return fmt.Errorf("rank %d, seed %d, %+v: %x, staged %x", m.rank, seed, x, got, want)
+			}
+			count++
+		}
+		if now := m.dev.Stats().Work.Opens; round == 0 {
+			opens = now
+		} else if now != opens {
+			return fmt.Errorf("%d segments were opened in the second round, expected none", now-opens)
+		}
+	}
+	fmt.Printf("%d collectives as on the host, %d meetings\n", count, m.meets)
+	return nil
+}
+
+// cases are collectives of all kinds and dtypes that a member of this rank makes.
+func (m *member) cases() (out []device.Collective) {
+	uneven := make([]int, m.size)
+	for i := range uneven {
+		uneven[i] = 5*i + 3*(i%2)
+	}
+	for _, d := range tensor.DTypes() {
+		ops := []element.Reduction{element.Sum, element.Prod, element.Max, element.Min}
+		if d == tensor.Bool {
+			ops = ops[2:]
+		}
+		for i, op := range ops {
+			scale := 1.0
+			if d.IsFloat() && op == element.Sum {
+				scale = 1 / float64(m.size)
+			}
+			for _, n := range []int{1, 37, 2048 + 12*m.size + i} { // the last in two steps, but of bytes
+				out = append(out, device.Collective{Kind: protocol.AllReduce, Op: op, DType: d, Scale: scale, Shape: tensor.Shape{n}, InPlace: n%2 == i%2})
+			}
+			out = append(out, device.Collective{Kind: protocol.ReduceScatter, Op: op, DType: d, Scale: scale, Send: uneven, Shape: tensor.Shape{uneven[m.rank]}})
+		}
+		total := 0
+		for _, k := range uneven {
+			total += k
+		}
+		out = append(out, device.Collective{Kind: protocol.AllGather, DType: d, Recv: uneven, Shape: tensor.Shape{total}, Scale: 1})
+		send, recv, in := make([]int, m.size), make([]int, m.size), 0
+		for r := range m.size {
+			send[r], recv[r] = uneven[(m.rank+2*r)%m.size], uneven[(r+2*m.rank)%m.size]
+			in += recv[r]
+		}
+		out = append(out, device.Collective{Kind: protocol.AllToAll, DType: d, Send: send, Recv: recv, Shape: tensor.Shape{in}, Scale: 1})
+	}
+	return out
+}
+
+// large runs an all-reduce on either side of the bytes from which it has two steps.
+func (m *member) large(ctx context.Context) error {
+	s := m.dev.Open()
+	defer s.Close()
+	for _, n := range []int{128<<10 - 1, 128 << 10} {
+		before := m.meets
+		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.F32, Scale: 0.5, Shape: tensor.Shape{n}}
+		src := noise(x.DType, n, 7, uint64(m.rank))
+		want, err := m.staged(ctx, &x, src)
+		if err != nil {
+			return err
+		}
+		got, err := m.collect(ctx, s, &x, src)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("an all-reduce of %d elements is not that of the host", n)
+		}
+		fmt.Printf("%d elements, %d meetings\n", n, m.meets-before)
+	}
+	return nil
+}
+
+// forever runs all-reduces until one fails.
+func (m *member) forever(ctx context.Context) error {
+	s := m.dev.Open()
+	defer s.Close()
+	for i := uint64(0); ; i++ {
+		n := []int{100, 3000}[i%2]
+		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.F32, Scale: 1, Shape: tensor.Shape{n}, InPlace: i%3 == 0}
+		srcs := make([][]byte, m.size)
+		for r := range srcs {
+			srcs[r] = noise(x.DType, n, i, uint64(r))
+		}
+		want := make([]byte, 4*n)
+		if err := collective.Fold(x.Op, x.DType, 1, want, srcs...); err != nil {
+			return err
+		}
+		got, err := m.collect(ctx, s, &x, srcs[m.rank])
+		if err != nil {
+			return err
+		}
+		// A member that was killed may not have written its value: the meeting says so.
+		if _, err := m.meet(ctx)([]byte{1}); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("all-reduce %d is not that of the host", i)
+		}
+	}
+}
+
+// late has one member fail, and programs run while collectives are pending.
+func (m *member) late(ctx context.Context) error {
+	s := m.dev.Open()
+	defer s.Close()
+	x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.I32, Scale: 1, Shape: tensor.Shape{2}, In: 1, Failed: m.rank == 1}
+	ones := []byte{1, 0, 0, 0, 1, 0, 0, 0}
+	if err := errors.Join(s.Make(1, tensor.I32, x.Shape), s.Fill(1, ones)); err != nil {
+		return err
+	}
+	p, err := m.peers.Start(s, &x, m.meet(ctx))
+	if err != nil || (p == nil) != x.Failed {
+		return fmt.Errorf("a member failed, and this one has %v, %w", p, err)
+	}
+	if p != nil {
+		if err := p.Finish(2); err != nil {
+			return err
+		}
+		if b, err := s.Read(2, 0, 8); err != nil || !bytes.Equal(b, make([]byte, 8)) {
+			return fmt.Errorf("a member failed: %x, %w, expected zeros", b, err)
+		}
+	}
+	x.Failed = false
+	if m.rank == 1 {
+		x.In = 99
+	}
+	if p, err = m.peers.Start(s, &x, m.meet(ctx)); (m.rank == 1) != errors.Is(err, tensor.ErrUnknown) {
+		return fmt.Errorf("a value that rank 1 does not have: %w", err)
+	} else if p != nil {
+		p.Drop()
+	}
+	x.In = 1
+	first, err := m.peers.Start(s, &x, m.meet(ctx))
+	if err != nil {
+		return err
+	}
+	second, err := m.peers.Start(s, &x, m.meet(ctx))
+	if err != nil {
+		return err
+	}
+	s.Free(1) // while both read it
+	err = errors.Join(s.Make(1, tensor.I32, x.Shape), s.Fill(1, make([]byte, 8)), second.Finish(3), first.Finish(4))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.Alias(5, 3), s.Make(6, tensor.I32, x.Shape)); err != nil {
+		return err
+	}
+	for _, id := range []uint64{3, 4} {
+		if b, err := s.Read(id, 0, 8); err != nil || int(b[0]) != m.size || int(b[4]) != m.size {
+			return fmt.Errorf("a sum of ones: %x, %w, expected %d", b, err, m.size)
+		}
+	}
+	return nil
+}
+
+// process is a member's process as the test sees it.
+type process struct {
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	out      *bufio.Reader
+	counters string
+}
+
+// members starts the processes of a group, each with the stand-in lib, and helps them to
+// connect. device returns the number of each one's device.
+func members(t *testing.T, lib string, size int, does string, device func(rank int) int) []*process {
+	t.Helper()
+	dir := t.TempDir()
+	all := make([]*process, size)
+	for r := range all {
+		p := &process{cmd: exec.Command(os.Args[0]), counters: filepath.Join(dir, strconv.Itoa(r))}
+		p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %s %s", memberVariable, r, size, device(r), does, lib), "FAKECUDA_COUNTERS="+p.counters)
+		p.cmd.Stderr = os.Stderr
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		in, err := p.cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.in, p.out = in, bufio.NewReader(out)
+		if err := p.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
+		all[r] = p
+	}
+	for connected := 0; connected == 0; {
+		var said []string
+		for r, p := range all {
+			line, err := p.out.ReadString('\n')
+			word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch {
+			case word == "exchange":
+				said = append(said, rest)
+			case word == "connected":
+				connected++
+			default:
+				t.Fatalf("rank %d said %q, %v", r, line, err)
+			}
+		}
+		for _, p := range all {
+			if connected == 0 {
+				fmt.Fprintln(p.in, strings.Join(said, " "))
+			}
+		}
+	}
+	return all
+}
+
+// rest returns what a process still says.
+func (p *process) rest() string {
+	b, _ := io.ReadAll(p.out)
+	_ = p.cmd.Wait()
+	return string(b)
+}
+
+// alternate gives ranks the two devices in turns.
+func alternate(rank int) int { return rank % 2 }
+
+// TestPeers runs collectives on values of GPUs among 2 to 4 processes that share one, or
+// two, and compares the bits of all kinds and dtypes with the host's. Their streams are
+// late.
+func TestPeers(t *testing.T) {
+	lib := cudatest.Library(t, must)
+	t.Setenv("FAKECUDA_DELAY_US", "20")
+	for size := 2; size <= 4; size++ {
+		device := alternate
+		if size == 2 {
+			device = func(int) int { return 0 }
+		}
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			for r, p := range members(t, lib, size, "all", device) {
+				if said := p.rest(); !strings.Contains(said, "collectives as on the host") || !strings.HasSuffix(said, "nothing left\n") {
+					t.Errorf("rank %d said %q", r, said)
+				} else if r == 0 {
+					t.Log(said)
+				}
+			}
+		})
+	}
+}
+
+// TestPeersLarge has an all-reduce of fewer bytes than 512 KiB done in one step, which
+// takes two meetings, and one of that size in two, which take three.
+func TestPeersLarge(t *testing.T) {
+	for r, p := range members(t, cudatest.Library(t, must), 2, "large", alternate) {
+		const want = "131071 elements, 2 meetings\n131072 elements, 3 meetings\nnothing left\n"
+		if said := p.rest(); said != want {
+			t.Errorf("rank %d said %q, expected %q", r, said, want)
+		}
+	}
+}
+
+// TestPeersLate has collectives pending while their values are freed, and a member
+// without a value: the others have zeros.
+func TestPeersLate(t *testing.T) {
+	t.Setenv("FAKECUDA_DELAY_US", "2000")
+	for r, p := range members(t, cudatest.Library(t, must), 3, "late", alternate) {
+		if said := p.rest(); said != "nothing left\n" {
+			t.Errorf("rank %d said %q", r, said)
+		}
+	}
+}
+
+// TestPeerKilled kills one of three members at different calls of the driver. The others
+// are told which, also where their streams wait for what the dead one never did, and
+// nothing is left.
+func TestPeerKilled(t *testing.T) {
+	t.Setenv("FAKECUDA_DELAY_US", "300")
+	kills := 12
+	if testing.Short() {
+		kills = 4
+	}
+	const seed = 5
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	lib := cudatest.Library(t, must)
+	for k := range kills {
+		victim, calls := k%3, 1+rng.Int64N(400)
+		all := members(t, lib, 3, "forever", alternate)
+		v := all[victim]
+		pid := v.cmd.Process.Pid
+		for target := calls + readCalls(t, v.counters, pid); readCalls(t, v.counters, pid) < target; {
+			runtime.Gosched()
+		}
+		if err := v.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = v.cmd.Wait()
+		for r, p := range all {
+			if r == victim {
+				continue
+			}
+			said := p.rest()
+			if !strings.Contains(said, fmt.Sprintf("rank %d", victim)) || !strings.HasSuffix(said, "nothing left\n") {
+				t.Errorf("rank %d was killed after %d calls, and rank %d said %q", victim, calls, r, said)
+			}
+		}
+	}
+}
+
+func readCalls(t *testing.T, counters string, pid int) int64 {
+	t.Helper()
+	n, err := fakecuda.ReadCalls(counters, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
