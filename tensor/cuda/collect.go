@@ -43,7 +43,7 @@ type collecting struct {
 	from   *pending   // of the value
 	values []place    // by rank
 	folded []place    // by rank: results of a two-shot all-reduce
-	parts  []uint64   // by rank: where in its value this member's part of an all-to-all is
+	parts  []uint64   // by rank: where in its value this member's part begins
 }
 
 // place is memory of a member.
@@ -175,7 +175,7 @@ func (c *collecting) tell(meet device.Meet, err *error) (ok bool, broken error) 
 	return true, nil
 }
 
-// What the first byte of a message says.
+// The first byte of a message.
 const (
 	fine   = 1
 	failed = 2
@@ -247,8 +247,8 @@ func (c *collecting) hear(r int, b []byte) error {
 	return nil
 }
 
-// hearPlace reads a place of member r, which has to have n bytes at least, and returns the
-// rest of b. mine is the block if r is this member.
+// hearPlace reads a place of member r, which has to have n bytes at least, and returns
+// the rest of b. mine is the block if r is this member.
 func (c *collecting) hearPlace(r int, b []byte, mine *shm.Block, n int) (place, []byte, error) {
 	h, export, rest := shm.GetHandle(b), b[shm.HandleSize:][:memory.ExportSize], b[shm.HandleSize+memory.ExportSize:]
 	if h == (shm.Handle{}) {

@@ -29,8 +29,9 @@ type Options struct {
 	// HostSteps runs every step on the host, for tests and to look for a wrong kernel.
 	HostSteps bool
 
-	// TwoShot is the bytes from which an all-reduce with other GPUs of the host is done in
-	// two steps, in which each GPU folds a slice, 512 KiB. The least of a group's counts.
+	// TwoShot is the bytes from which an all-reduce with other GPUs of the host is done
+	// in two steps, in which each GPU folds a slice, 512 KiB. The least of a group's
+	// counts.
 	TwoShot int
 }
 

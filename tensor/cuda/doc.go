@@ -29,6 +29,9 @@
 // Kernels on their way can't be stopped. So a step of more than maxLaunch elements has no
 // kernel, and Run waits where more than that many are on their way.
 //
+// Values of several workers of a host are summed up and gathered where they are, see
+// peers.
+//
 //	device.go   a Device: memory, compiled programs
 //	counters.go what it did
 //	space.go    the values of a session on it
@@ -37,6 +40,8 @@
 //	small.go    small values: sent with a run, and received with it
 //	late.go     failures that are found after Run
 //	host.go     steps on the host
+//	peers.go    members of a group that reach each other's memory
+//	collect.go  their collectives
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library
 //	matmul.go   matrix products

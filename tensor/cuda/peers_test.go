@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -270,7 +271,7 @@ func (m *member) cases() (out []device.Collective) {
 			if d.IsFloat() && op == element.Sum {
 				scale = 1 / float64(m.size)
 			}
-			for _, n := range []int{1, 37, 2048 + 12*m.size + i} { // the last in two steps, but of bytes
+			for _, n := range []int{1, 37, 2048 + 12*m.size + i} {
 				out = append(out, device.Collective{Kind: protocol.AllReduce, Op: op, DType: d, Scale: scale, Shape: tensor.Shape{n}, InPlace: n%2 == i%2})
 			}
 			out = append(out, device.Collective{Kind: protocol.ReduceScatter, Op: op, DType: d, Scale: scale, Send: uneven, Shape: tensor.Shape{uneven[m.rank]}})
@@ -395,6 +396,36 @@ func (m *member) late(ctx context.Context) error {
 			return fmt.Errorf("a sum of ones: %x, %w, expected %d", b, err, m.size)
 		}
 	}
+	return m.overwrite(ctx, s)
+}
+
+// overwrite gives new bytes to the memory of a value as soon as a collective on it has
+// been finished, which the others, whose streams are late, have yet to read.
+func (m *member) overwrite(ctx context.Context, s device.Space) error {
+	for i := range 6 {
+		n := []int{64, 3000}[i%2]
+		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{4 * n}, In: 10}
+		if err := errors.Join(s.Make(10, x.DType, x.Shape), s.Fill(10, bytes.Repeat([]byte{1}, 4*n))); err != nil {
+			return err
+		}
+		p, err := m.peers.Start(s, &x, m.meet(ctx))
+		if err != nil {
+			return err
+		}
+		if err := p.Finish(11); err != nil {
+			return err
+		}
+		s.Free(10)
+		if err := errors.Join(s.Make(12, x.DType, x.Shape), s.Fill(12, bytes.Repeat([]byte{100}, 4*n))); err != nil {
+			return err
+		}
+		b, err := s.Read(11, 0, 4*n)
+		if err != nil || !bytes.Equal(b, bytes.Repeat([]byte{byte(m.size)}, 4*n)) {
+			return fmt.Errorf("overwritten before the others had read it: %x, %w, expected %d everywhere", b[:8], err, m.size)
+		}
+		s.Free(11)
+		s.Free(12)
+	}
 	return nil
 }
 
@@ -404,17 +435,22 @@ type process struct {
 	in       io.WriteCloser
 	out      *bufio.Reader
 	counters string
+	obstacle string // why it has no peers
 }
 
-// members starts the processes of a group, each with the stand-in lib, and helps them to
-// connect. device returns the number of each one's device.
-func members(t *testing.T, lib string, size int, does string, device func(rank int) int) []*process {
+// members starts the processes of a group, each with the stand-in lib and, from the
+// second on, more of an environment, and helps them to connect. device returns the number
+// of each one's device.
+func members(t *testing.T, lib string, size int, does string, device func(rank int) int, env ...string) []*process {
 	t.Helper()
 	dir := t.TempDir()
 	all := make([]*process, size)
 	for r := range all {
 		p := &process{cmd: exec.Command(os.Args[0]), counters: filepath.Join(dir, strconv.Itoa(r))}
 		p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %s %s", memberVariable, r, size, device(r), does, lib), "FAKECUDA_COUNTERS="+p.counters)
+		if r > 0 {
+			p.cmd.Env = append(p.cmd.Env, env...)
+		}
 		p.cmd.Stderr = os.Stderr
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		in, err := p.cmd.StdinPipe()
@@ -440,8 +476,9 @@ func members(t *testing.T, lib string, size int, does string, device func(rank i
 			switch {
 			case word == "exchange":
 				said = append(said, rest)
-			case word == "connected":
+			case word == "connected", word == "obstacle":
 				connected++
+				p.obstacle = rest
 			default:
 				t.Fatalf("rank %d said %q, %v", r, line, err)
 			}
@@ -499,15 +536,93 @@ func TestPeersLarge(t *testing.T) {
 	}
 }
 
-// TestPeersLate has collectives pending while their values are freed, and a member
-// without a value: the others have zeros.
+// TestPeersLate has collectives pending while their values are freed, a member without a
+// value, so that the others have zeros, and memory that is used again while others, which
+// are late, still read it.
 func TestPeersLate(t *testing.T) {
-	t.Setenv("FAKECUDA_DELAY_US", "2000")
-	for r, p := range members(t, cudatest.Library(t, must), 3, "late", alternate) {
+	for r, p := range members(t, cudatest.Library(t, must), 3, "late", alternate, "FAKECUDA_DELAY_US=2000") {
 		if said := p.rest(); said != "nothing left\n" {
 			t.Errorf("rank %d said %q", r, said)
 		}
 	}
+}
+
+// TestObstacles has members that can't have peers: all are told the same reason, and
+// nothing is left of the attempt.
+func TestObstacles(t *testing.T) {
+	lib := cudatest.Library(t, must)
+	for _, c := range []struct {
+		env  string // of all but the first
+		want device.Obstacle
+	}{
+		{"FAKECUDA_FAIL=cuIpcOpenEventHandle:2=201", device.Refused},
+		{"FAKECUDA_FAIL=cuIpcOpenMemHandle_v2:1=201", device.Refused},
+		{"FAKECUDA_FAIL=cuIpcGetMemHandle:1=801", device.Refused},
+		{"FAKECUDA_FAIL=cuMemcpyDtoHAsync_v2:1=1", device.Refused},
+		{"FAKECUDA_DEVICES=1", device.Unreached},
+	} {
+		number := func(rank int) int { return 1 - min(rank, 1) }
+		for r, p := range members(t, lib, 3, "all", number, c.env) {
+			if said := p.rest(); p.obstacle != c.want.String() || said != "" {
+				t.Errorf("%s: rank %d has the obstacle %q, expected %q, and said %q", c.env, r, p.obstacle, c.want, said)
+			}
+		}
+	}
+	api := standIn(t, 1)
+	for name, c := range map[string]struct {
+		size int
+		want device.Obstacle
+	}{"two members in one process": {2, device.OneProcess}, "more than a fold takes": {30, device.TooMany}} {
+		met := newMeeting(c.size)
+		var got sync.WaitGroup
+		for rank := range c.size {
+			got.Go(func() {
+				d, err := cuda.Open(api, rank%2, &small)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				p, o, err := d.Connect(rank, c.size, func(mine []byte) ([][]byte, error) { return met.meet(rank, mine), nil })
+				if p != nil || o != c.want || err != nil {
+					t.Errorf("%s: %v, %v, %v, expected %v", name, p, o, err, c.want)
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		got.Wait()
+	}
+}
+
+// meeting is the meetings of goroutines.
+type meeting struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	said    [][]byte
+	here    int
+	round   int
+}
+
+func newMeeting(size int) *meeting {
+	m := &meeting{said: make([][]byte, size)}
+	m.changed = sync.NewCond(&m.mu)
+	return m
+}
+
+func (m *meeting) meet(rank int, mine []byte) [][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.said[rank] = mine
+	all, round := m.said, m.round
+	if m.here++; m.here == len(m.said) {
+		m.said, m.here, m.round = make([][]byte, len(m.said)), 0, round+1
+		m.changed.Broadcast()
+	}
+	for m.round == round {
+		m.changed.Wait()
+	}
+	return all
 }
 
 // TestPeerKilled kills one of three members at different calls of the driver. The others
