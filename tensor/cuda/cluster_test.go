@@ -5,16 +5,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/device/apart"
 	"github.com/ringside-go/ringside/tensor/shard/config"
@@ -81,26 +94,31 @@ func TestWorkerLost(t *testing.T) {
 	}
 }
 
-// TestStagedCollectives has 2 to 4 workers reduce, gather and exchange tensors of all
-// dtypes that lie on GPUs, and on a device that faults when other code reads it: the bits
-// and the errors are those of workers on cores. The numbers are such that no device
-// rounds.
-func TestStagedCollectives(t *testing.T) {
+// TestCollectives has 2 to 4 workers reduce, gather and exchange tensors of all dtypes
+// that lie on GPUs, staged by host memory where the workers are one process and from GPU
+// to GPU where they are several, and on a device that faults when other code reads it:
+// the bits and the errors are those of workers on cores. The numbers are such that no
+// device rounds.
+func TestCollectives(t *testing.T) {
 	host := cpu.Options{Arena: small.Host.Arena}
 	for _, workers := range []int{2, 3, 4} {
-		want := collectives(t, workers, func() (device.Device, error) { return cpu.New(&host) })
+		want := collectives(t, workers, inProcess(func() (device.Device, error) { return cpu.New(&host) }), metrics.Reach{Shared: true})
 		if last := want[len(want)-1]; !strings.Contains(last.err, "99") || len(want[0].bytes) == 0 {
 			t.Fatalf("on cores: %+v, ... %+v, expected bytes and the index of 99", want[0], last)
 		}
 		t.Run(fmt.Sprintf("%d apart", workers), func(t *testing.T) {
-			same(t, collectives(t, workers, func() (device.Device, error) { return apart.New(&apart.Options{Seed: 1, CPU: host}) }), want)
+			apart := inProcess(func() (device.Device, error) { return apart.New(&apart.Options{Seed: 1, CPU: host}) })
+			same(t, collectives(t, workers, apart, metrics.Reach{Shared: true}), want)
 		})
 		t.Run(fmt.Sprintf("%d on GPUs", workers), func(t *testing.T) {
 			api, made := standIn(t, 1), 0
-			same(t, collectives(t, workers, func() (device.Device, error) {
+			same(t, collectives(t, workers, inProcess(func() (device.Device, error) {
 				made++
 				return cuda.Open(api, made%2, &small)
-			}), want)
+			}), metrics.Reach{Shared: true, Obstacle: device.OneProcess}), want)
+		})
+		t.Run(fmt.Sprintf("%d processes on GPUs", workers), func(t *testing.T) {
+			same(t, collectives(t, workers, inProcesses(cudatest.Library(t, must)), metrics.Reach{Shared: true, Near: true}), want)
 		})
 	}
 }
@@ -121,20 +139,87 @@ func same(t *testing.T, got, want []collected) {
 	}
 }
 
-// collectives returns what so many workers on devices of their own compute together: sums
-// and largest elements of parts (reductions), parts put together (gathers), rows by index
-// from a table that is cut, and an index that is out of range on one worker.
-func collectives(t *testing.T, workers int, make func() (device.Device, error)) (out []collected) {
+// inProcess returns the options of workers of this process with the devices that make
+// makes.
+func inProcess(make func() (device.Device, error)) *cluster.Options {
+	return &cluster.Options{InProcess: true, Worker: func(name string) (*worker.Options, error) {
+		d, err := make()
+		return &worker.Options{Name: name, Device: d}, err
+	}}
+}
+
+// childFlag makes the test's program a part of a cluster.
+const childFlag = "-child"
+
+// inProcesses returns the options of workers that are processes, with the stand-in lib.
+func inProcesses(lib string) *cluster.Options {
+	return &cluster.Options{Args: func(c cluster.Child) []string { return append([]string{childFlag, lib}, cluster.DefaultArgs(c)...) }}
+}
+
+// runChild is a part of a cluster: LIB dispatcher --listen ADDR, or LIB worker --connect
+// ADDR --name NAME, on the first or the second GPU in turns.
+func runChild(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if args[1] == string(cluster.RoleDispatcher) {
+		d, err := dispatcher.New(nil)
+		if err != nil {
+			return err
+		}
+		l, err := local.New().Listen(args[3], d.ListenOptions())
+		if err != nil {
+			return err
+		}
+		return d.Serve(ctx, l)
+	}
+	api, err := dlopen.Open(args[0])
+	if err != nil {
+		return err
+	}
+	name := args[5]
+	d, err := cuda.Open(api, int(name[len(name)-1]-'0')%2, &small)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(&worker.Options{Name: name, Device: d})
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, args[3])
+}
+
+// reaches returns how each worker of the only session reaches the others.
+func reaches(ctx context.Context, t *testing.T, addr string, workers int) (out []metrics.Reach) {
+	t.Helper()
+	m, err := client.NewMonitor(ctx, nil, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.Ask(ctx, client.Question{}); err != nil {
+		t.Fatal(err)
+	}
+	for range workers {
+		a, err := m.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range metrics.PathsOf(a.(*client.WorkerReport).Counters) {
+			out = append(out, p.Reach)
+		}
+	}
+	return out
+}
+
+// collectives returns what so many workers compute together: sums and largest elements of
+// parts (reductions), parts put together (gathers), rows by index from a table that is
+// cut, and an index that is out of range on one worker. They reach each other as reach.
+func collectives(t *testing.T, workers int, o *cluster.Options, reach metrics.Reach) (out []collected) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := cluster.Start(ctx, &cluster.Options{
-		Dir: t.TempDir(), InProcess: true, Workers: workers,
-		Worker: func(name string) (*worker.Options, error) {
-			d, err := make()
-			return &worker.Options{Name: name, Device: d}, err
-		},
-	})
+	o.Dir, o.Workers = t.TempDir(), workers
+	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +264,102 @@ func collectives(t *testing.T, workers int, make func() (device.Device, error)) 
 	if e.Stats().Calls == 0 {
 		t.Error("no collective was called")
 	}
+	found := reaches(ctx, t, c.Addr(), workers)
+	if len(found) != workers*(workers-1) || slices.ContainsFunc(found, func(r metrics.Reach) bool { return r != reach }) {
+		t.Errorf("the workers reach each other as %+v, expected %+v for each pair", found, reach)
+	}
 	idx := batch([]float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99}).Cast(tensor.I64)
 	read("an index that one worker does not have", tensor.From(s, x, 12, 5).IndexSelect(0, idx).Sum(0))
 	return out
+}
+
+// squares sums up rows that the workers of a session have, squares the sum, which all of
+// them need for that, and reads its elements' sum, so many times or until an error.
+func squares(ctx context.Context, addr string, workers, times int, each func()) error {
+	e, err := client.Dial(ctx, addr, &client.Options{Config: config.DataParallel(workers)})
+	if err != nil {
+		return err
+	}
+	s := tensor.NewSession(e, nil)
+	defer s.Close()
+	const columns = 3000
+	x := make([]float32, 6*columns)
+	for i := range x {
+		x[i] = 1
+	}
+	var rows *tensor.Tensor
+	s.Signal("batch", func() { rows = tensor.From(s, x, 6, columns) })
+	for range times {
+		sum := rows.Sum(0)
+		got, err := tensor.Data[float32](sum.Mul(sum).Sum())
+		if err != nil {
+			return err
+		}
+		if got[0] != 36*columns {
+			return fmt.Errorf("the sum of squares is %v, expected %d", got[0], 36*columns)
+		}
+		each()
+	}
+	return nil
+}
+
+// TestPeerWorkerKilled kills one of three workers while they sum up tensors from GPU to
+// GPU. The client is told which. The others go on with a session of their own, and then
+// have nothing of each other's memory.
+func TestPeerWorkerKilled(t *testing.T) {
+	counters := filepath.Join(t.TempDir(), "counters")
+	t.Setenv("FAKECUDA_COUNTERS", counters)
+	t.Setenv("FAKECUDA_DELAY_US", "100")
+	lib := cudatest.Library(t, must)
+	for victim := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		o := inProcesses(lib)
+		o.Dir, o.Workers = t.TempDir(), 3
+		c, err := cluster.Start(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, pid := fmt.Sprintf("w%d", victim), 0
+		for _, p := range c.Parts() {
+			if p.Name == name {
+				pid = p.PID
+			}
+		}
+		if pid == 0 {
+			t.Fatalf("no worker %s in %+v", name, c.Parts())
+		}
+		going, killed := make(chan struct{}, 1), make(chan struct{})
+		go func() {
+			defer close(killed)
+			<-going
+			for target := readCalls(t, counters, pid) + int64(40+17*victim); readCalls(t, counters, pid) < target; {
+				runtime.Gosched()
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}()
+		err = squares(ctx, c.Addr(), 3, math.MaxInt, func() {
+			select {
+			case going <- struct{}{}:
+			default:
+			}
+		})
+		<-killed
+		if !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), fmt.Sprintf("worker %q", name)) {
+			t.Errorf("%s was killed, and the client has %v, expected %v that names it", name, err, client.ErrLost)
+		}
+		if err := squares(ctx, c.Addr(), 2, 3, func() {}); err != nil {
+			t.Errorf("the other two workers after that: %v", err)
+		}
+		for left := (fakecuda.Counters{Imports: 1}); left.Imports > 0; runtime.Gosched() {
+			if left, err = fakecuda.ReadCounters(counters); err != nil || ctx.Err() != nil {
+				t.Fatalf("%+v, %v, %v; expected no imports", left, err, ctx.Err())
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -303,7 +303,7 @@ func (c *collecting) record(event int) error {
 func (c *collecting) wait(event int) error {
 	return c.dev.mem.Do(func() error {
 		for r := range c.others {
-			if r == c.rank {
+			if r == c.rank || c.others[r].process.Ended() {
 				continue
 			}
 			if err := c.dev.mem.API().StreamWaitEvent(c.stream.Driver(), c.others[r].events[event]); err != nil {

@@ -38,7 +38,8 @@ const (
 //
 // A stream that waits for an event of a process which was killed may wait for good, and
 // with it every call of the driver that waits for the stream. So a process's end is
-// watched, and the others record its events in its place. Their results are of no use
+// watched, and the others record its events in its place, after which none waits for them
+// any more. Their results are of no use
 // then, and are not used: the group's next meeting fails.
 type peers struct {
 	dev     *Device

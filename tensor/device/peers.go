@@ -82,6 +82,7 @@ const (
 	TooMany               // more members than a fold takes
 	NotConnector          // a member's device is not a Connector
 	Hosts                 // members on different hosts
+	Stages                // members of different stages, between which values are sent
 	obstacles
 )
 
@@ -90,10 +91,11 @@ var obstacleTexts = [obstacles]string{
 	Refused:      "the driver refuses memory or events of another process",
 	Unreached:    "a GPU does not reach the memory of another",
 	Namespaces:   "the workers are in different PID namespaces, where the driver opens no handles",
-	OneProcess:   "workers of one process, in which the driver opens no handles of its own",
-	TooMany:      "more workers than a fold takes",
+	OneProcess:   "the workers are of one process, in which the driver opens no handles of its own",
+	TooMany:      "there are more workers than a fold takes",
 	NotConnector: "a worker's device has no collectives of its own",
-	Hosts:        "workers on different hosts",
+	Hosts:        "the workers are on different hosts",
+	Stages:       "the workers are of different stages",
 }
 
 // Valid reports whether o is one of the constants.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // pathsAnswer is how long the workers have to say how they reach each other.
@@ -29,7 +30,20 @@ func workerPaths(ctx context.Context, w *client.Monitor) ([]string, error) {
 // way is a session's workers that reach each other alike.
 type way struct {
 	session uint64
-	shared  bool
+	reach   metrics.Reach
+}
+
+// reachWords says how two workers reach each other, and why not faster.
+func reachWords(r metrics.Reach) string {
+	switch {
+	case r.Near:
+		return "GPU memory (peer)"
+	case !r.Shared:
+		return "TCP; no faster way, because they are on different hosts, or in containers that share no /dev/shm"
+	case r.Obstacle != device.None:
+		return fmt.Sprintf("shared memory, by which values of GPUs are copied (staged); not from GPU to GPU, because %v", r.Obstacle)
+	}
+	return "shared memory"
 }
 
 // pathLines are the lines of workerPaths.
@@ -64,17 +78,13 @@ func pathLines(sample *metrics.Sample) (lines []string) {
 		if !ok {
 			to = fmt.Sprintf("rank %d", p.To)
 		}
-		k := way{p.Session, p.Shared}
+		k := way{p.Session, p.Reach}
 		pairs[k] = append(pairs[k], workers[seat{p.Session, p.From}]+" and "+to)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(pairs), func(a, b way) int {
 		return cmp.Or(cmp.Compare(a.session, b.session), cmp.Compare(pairs[a][0], pairs[b][0]))
 	}) {
-		by := "shared memory"
-		if !k.shared {
-			by = "TCP; no faster way, because they are on different hosts, or in containers that share no /dev/shm"
-		}
-		lines = append(lines, fmt.Sprintf("session %d, %s: %s: %s", k.session, cell(sessions[k.session]), strings.Join(pairs[k], ", "), by))
+		lines = append(lines, fmt.Sprintf("session %d, %s: %s: %s", k.session, cell(sessions[k.session]), strings.Join(pairs[k], ", "), reachWords(k.reach)))
 	}
 	return lines
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // Counters of a dispatcher and of a worker.
@@ -88,11 +89,33 @@ func OfOp(op string) string { return opPrefix + op }
 type Path struct {
 	Session  uint64 // the dispatcher's number
 	From, To int    // ranks in the session
-	Shared   bool   // the two share memory; otherwise their bytes go by TCP
+	Reach
+}
+
+// Reach is how two workers reach each other.
+type Reach struct {
+	Shared bool // they share host memory; otherwise their bytes go by TCP
+	Near   bool // each one's device reaches the memory of the other's
+
+	// Obstacle is why two workers on GPUs are not Near.
+	Obstacle device.Obstacle
+}
+
+// Value returns r as the value of a counter.
+//
+//	bit 0: Shared   bit 1: Near   bits 8 to 15: Obstacle
+func (r Reach) Value() (v uint64) {
+	if r.Shared {
+		v |= 1
+	}
+	if r.Near {
+		v |= 2
+	}
+	return v | uint64(r.Obstacle)<<8
 }
 
 // OfPath returns the name of a worker's counter of how it, of rank from, reaches rank to
-// of a session. Its value is 1 if the two share memory, otherwise 0.
+// of a session. Its value is that of a Reach.
 func OfPath(session uint64, from, to int) string {
 	return fmt.Sprintf("%s%d.%d.%d", pathPrefix, session, from, to)
 }
@@ -102,7 +125,7 @@ func PathsOf(c wire.Counters) (out []Path) {
 	for _, x := range c {
 		var p Path
 		if n, _ := fmt.Sscanf(x.Name, pathPrefix+"%d.%d.%d", &p.Session, &p.From, &p.To); n == 3 {
-			p.Shared = x.Value == 1
+			p.Reach = Reach{Shared: x.Value&1 != 0, Near: x.Value&2 != 0, Obstacle: device.Obstacle(x.Value >> 8)}
 			out = append(out, p)
 		}
 	}

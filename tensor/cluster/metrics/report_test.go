@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 func TestWorkersOf(t *testing.T) {
@@ -18,8 +19,9 @@ func TestWorkersOf(t *testing.T) {
 }
 
 func TestPathsOf(t *testing.T) {
-	c := wire.Counters{{Name: OfPath(7, 0, 1), Value: 1}, {Name: Runs, Value: 1}, {Name: "path.x", Value: 1}, {Name: OfPath(7, 0, 12)}}
-	if got := PathsOf(c); !slices.Equal(got, []Path{{7, 0, 1, true}, {7, 0, 12, false}}) {
+	c := wire.Counters{{Name: OfPath(7, 0, 1), Value: 1}, {Name: Runs, Value: 1}, {Name: "path.x", Value: 1}, {Name: OfPath(7, 0, 12)},
+		{Name: OfPath(7, 0, 2), Value: Reach{Shared: true, Obstacle: device.OneProcess}.Value()}, {Name: OfPath(7, 0, 3), Value: Reach{true, true, device.None}.Value()}}
+	if got := PathsOf(c); !slices.Equal(got, []Path{{7, 0, 1, Reach{Shared: true}}, {7, 0, 12, Reach{}}, {7, 0, 2, Reach{true, false, device.OneProcess}}, {7, 0, 3, Reach{true, true, device.None}}}) {
 		t.Errorf("%+v of %v", got, c)
 	}
 }

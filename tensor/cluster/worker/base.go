@@ -23,6 +23,7 @@ type base struct {
 	name     string
 	workers  int // number of workers that run the session together
 	space    device.Space
+	own      device.Space // the device's, under space
 	stops    stops
 	programs programs
 	uploads  uploads
@@ -72,7 +73,8 @@ func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) 
 		programs: programs{byHash: map[tensor.Hash]*program{}}, shown: map[uint64]struct{}{},
 		uploads: uploads{memory: memory, arena: arena},
 		results: results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
-	b.space = &attended{e.dev.Open(), b}
+	b.own = e.dev.Open()
+	b.space = &attended{b.own, b}
 	if quota > 0 {
 		b.space = &limited{Space: b.space, quota: int(min(quota, math.MaxInt)), sizes: map[uint64]int{}}
 	}

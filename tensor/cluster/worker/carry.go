@@ -46,6 +46,9 @@ type movement struct {
 	src, dst *shm.Block       // a reference each; nil for no bytes
 	began    time.Time        // zero while the worker does not measure
 	moved    int64            // bytes sent
+
+	near    bool           // where the values are, not in host memory
+	pending device.Pending // its result then
 }
 
 // release releases the memory of a movement.
@@ -55,7 +58,10 @@ func (u *movement) release() {
 			b.Release()
 		}
 	}
-	u.src, u.dst = nil, nil
+	if u.pending != nil {
+		u.pending.Drop()
+	}
+	u.src, u.dst, u.pending = nil, nil, nil
 }
 
 // carry does this rank's steps of a plan. inputs are ids in the space, 0 for a value that
@@ -223,6 +229,9 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 	if x.Kind.Paired() {
 		return c.transfer(ctx, x, ids, failed)
 	}
+	if c.near[x.Dim].peers != nil {
+		return c.startNear(ctx, step, ids, failed)
+	}
 	size, group := x.DType.Size(), c.groups[x.Dim]
 	all := make([]movement, len(x.Moves))
 	for k := range x.Moves {
@@ -367,6 +376,10 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 			u.release()
 			continue
 		}
+		if u.near {
+			ids[m.Out], *failed = c.finishNear(u, device.Value{DType: x.DType, Shape: m.OutShape})
+			continue
+		}
 		ids[m.Out], *failed = c.keep(x.DType, m.OutShape, u.dst)
 		u.dst = nil
 	}
@@ -380,16 +393,18 @@ func (c *carrier) waited(kind protocol.Kind, u *movement, asked time.Time) {
 		event = wire.EventOverlapped
 	}
 	if c.monitor.on {
-		c.monitor.collective(c.id, &c.usage, event, wire.PackCollective(uint8(kind), wayOf(u.group)), u.began, asked, u.moved)
+		c.monitor.collective(c.id, &c.usage, event, wire.PackCollective(uint8(kind), wayOf(u)), u.began, asked, u.moved)
 	}
 }
 
-// wayOf returns how the ranks of a group reach each other.
-func wayOf(g *collective.Group) wire.Way {
-	switch hosts := len(g.Hosts()); hosts {
-	case 1:
+// wayOf returns how the ranks of a movement reach each other.
+func wayOf(u *movement) wire.Way {
+	switch hosts := len(u.group.Hosts()); {
+	case u.near:
+		return wire.WayNear
+	case hosts == 1:
 		return wire.WayShared
-	case g.Size():
+	case hosts == u.group.Size():
 		return wire.WayTCP
 	}
 	return wire.WayBoth

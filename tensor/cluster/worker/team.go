@@ -16,6 +16,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
@@ -46,6 +48,7 @@ type team struct {
 
 	// Written before ready is closed.
 	groups []*collective.Group          // by dim of mesh; nil for dims of one rank
+	near   []nearness                   // by dim of mesh
 	all    *collective.Group            // of all workers; nil if there is one stage
 	pipes  map[[2]int]*collective.Group // between stages, by sender and receiver
 
@@ -70,7 +73,7 @@ type meetData struct {
 func newTeam(e *env, session uint64, stages []shard.Stage, rank int) *team {
 	t := &team{worker: e, session: session, topology: newTopology(stages, rank), pipes: map[[2]int]*collective.Group{},
 		ready: make(chan struct{}), meets: map[meetKey]meetData{}, news: make(chan struct{}, 1)}
-	t.groups = make([]*collective.Group, len(t.mesh))
+	t.groups, t.near = make([]*collective.Group, len(t.mesh)), make([]nearness, len(t.mesh))
 	return t
 }
 
@@ -113,6 +116,9 @@ func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) (err e
 			continue
 		}
 		if t.groups[k], err = t.connectGroup(ctx, key, k, t.along(k), log); err != nil {
+			return err
+		}
+		if t.near[k], err = t.connectPeers(ctx, t.groups[k]); err != nil {
 			return err
 		}
 	}
@@ -159,34 +165,42 @@ func (t *team) voters() []*collective.Group {
 	return slices.DeleteFunc(slices.Clone(t.groups), func(g *collective.Group) bool { return g == nil })
 }
 
-// paths returns for the ranks with which this worker has a group whether the two share
-// memory, as 1 or 0. All workers are connected.
-func (t *team) paths() map[int]uint64 {
-	out := map[int]uint64{}
-	see := func(g *collective.Group, ranks []int) {
+// paths returns how this worker reaches the ranks with which it has a group. All workers
+// are connected.
+func (t *team) paths() map[int]metrics.Reach {
+	out := map[int]metrics.Reach{}
+	see := func(g *collective.Group, ranks []int, n nearness) {
 		if g == nil {
 			return
 		}
 		for _, host := range g.Hosts() {
-			near := uint64(0)
-			if slices.Contains(host, g.Rank()) {
-				near = 1
+			reach := metrics.Reach{Shared: slices.Contains(host, g.Rank()), Near: n.peers != nil}
+			if t.worker.dev.Info().Kind != device.CPU {
+				reach.Obstacle = n.obstacle
 			}
 			for _, place := range host {
 				if r := ranks[place]; r != t.rank {
-					out[r] = near
+					out[r] = reach
 				}
 			}
 		}
 	}
 	for k, g := range t.groups {
-		see(g, t.along(k))
+		see(g, t.along(k), t.near[k])
 	}
-	all := make([]int, t.size())
-	for r := range all {
-		all[r] = r
+	if t.all == nil {
+		return out
 	}
-	see(t.all, all)
+	for r := range t.size() {
+		if _, ok := out[r]; !ok && r != t.rank {
+			shared := slices.ContainsFunc(t.all.Hosts(), func(h []int) bool { return slices.Contains(h, r) && slices.Contains(h, t.rank) })
+			reach := metrics.Reach{Shared: shared}
+			if t.worker.dev.Info().Kind != device.CPU {
+				reach.Obstacle = device.Stages
+			}
+			out[r] = reach
+		}
+	}
 	return out
 }
 
@@ -309,6 +323,7 @@ func (t *team) close(conns func() []localConn) {
 			}
 		}
 		t.mu.Unlock()
+		t.closePeers()
 		var left sync.WaitGroup
 		for _, g := range slices.AppendSeq(append(slices.Clone(t.groups), t.all), maps.Values(t.pipes)) {
 			if g != nil {

@@ -69,8 +69,8 @@ func (w *Worker) watchedCounters() []wire.Counter {
 		if s, ok := s.(*shared); ok && s.open() {
 			paths := s.paths()
 			for to := range s.team.size() {
-				if near, ok := paths[to]; ok && len(out) < wire.MaxCounters {
-					out = append(out, wire.Counter{Name: metrics.OfPath(s.id, s.rank, to), Value: near})
+				if reach, ok := paths[to]; ok && len(out) < wire.MaxCounters {
+					out = append(out, wire.Counter{Name: metrics.OfPath(s.id, s.rank, to), Value: reach.Value()})
 				}
 			}
 		}

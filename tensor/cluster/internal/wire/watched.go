@@ -132,6 +132,7 @@ const (
 	WayShared Way = 1 // shared memory
 	WayTCP    Way = 2 // TCP
 	WayBoth   Way = 3 // shared memory inside of hosts, and TCP across
+	WayNear   Way = 4 // memory of devices, which the others read where it is
 )
 
 // String returns the way in words; empty for one that is not known.
@@ -142,7 +143,7 @@ func (w Way) String() string {
 	return ways[w]
 }
 
-var ways = [...]string{WayShared: "shared memory", WayTCP: "TCP", WayBoth: "shared memory inside of hosts, TCP across"}
+var ways = [...]string{WayShared: "shared memory", WayTCP: "TCP", WayBoth: "shared memory inside of hosts, TCP across", WayNear: "memory of GPUs"}
 
 // PackCollective returns the field What of EventCollective.
 func PackCollective(kind uint8, way Way) uint64 { return uint64(way)<<8 | uint64(kind) }

@@ -103,10 +103,13 @@ API Result cuEventDestroy_v2(Event *e) {
 
 static void run_record(Op *op) {
 	Event *e = op->object;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	e->page->nanoseconds = now.tv_sec * 1000000000ull + now.tv_nsec;
-	__atomic_store_n(&e->page->reached, op->sequence, __ATOMIC_RELEASE);
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	e->page->nanoseconds = at.tv_sec * 1000000000ull + at.tv_nsec;
+	// Records of several processes may be reached in any order: none is undone.
+	uint32_t now = __atomic_load_n(&e->page->reached, __ATOMIC_ACQUIRE);
+	while ((int32_t)(op->sequence - now) > 0 &&
+		!__atomic_compare_exchange_n(&e->page->reached, &now, op->sequence, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
 	syscall(SYS_futex, &e->page->reached, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

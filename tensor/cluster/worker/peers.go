@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/protocol"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// Collectives on values of GPUs run where the values are, if all workers along a dim of
+// the mesh are processes of one host whose devices reach each other (device.Connector).
+// Otherwise they are staged: a value is copied to the device's arena of host memory, the
+// group's collective runs there, and the result is copied back. Both have the same bits.
+//
+// The group of the dim stays the way by which the workers meet, and by which they hear
+// that one of them is gone. Votes and transfers between stages go by groups alone.
+
+// closeWithin bounds how long a worker waits for the others to leave their memory.
+const closeWithin = time.Second
+
+// nearness is how a worker and the others along a dim of its mesh run collectives.
+type nearness struct {
+	peers    device.Peers // nil: staged, or in host memory where the values are there
+	obstacle device.Obstacle
+}
+
+// connectPeers finds out whether the workers of a group can run collectives where their
+// values are. All of them learn the same.
+func (t *team) connectPeers(ctx context.Context, g *collective.Group) (n nearness, err error) {
+	if len(g.Hosts()) > 1 {
+		return nearness{obstacle: device.Hosts}, nil
+	}
+	meet := meetIn(g.Size(), func(r *collective.Raw) error { return r.Do(ctx, g) })
+	connector, can := t.worker.dev.(device.Connector)
+	mine := []byte{0}
+	if can {
+		mine[0] = 1
+	}
+	all, err := meet(mine)
+	if err != nil {
+		return n, err
+	}
+	if slices.ContainsFunc(all, func(b []byte) bool { return b[0] != 1 }) {
+		return nearness{obstacle: device.NotConnector}, nil
+	}
+	n.peers, n.obstacle, err = connector.Connect(g.Rank(), g.Size(), meet)
+	return n, err
+}
+
+// meetIn returns the meetings of a group of so many ranks. do makes a call of it.
+func meetIn(size int, do func(r *collective.Raw) error) device.Meet {
+	var all []byte
+	return func(mine []byte) ([][]byte, error) {
+		all = slices.Grow(all[:0], size*len(mine))[:size*len(mine)]
+		if err := do(&collective.Raw{Kind: protocol.AllGather, DType: element.U8, Scale: 1, Src: mine, Dst: all}); err != nil {
+			return nil, err
+		}
+		return slices.Collect(slices.Chunk(all, len(mine))), nil
+	}
+}
+
+// closePeers leaves the others' memory, before the groups end.
+func (t *team) closePeers() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	for k, n := range t.near {
+		if n.peers == nil {
+			continue
+		}
+		g := t.groups[k]
+		if err := n.peers.Close(meetIn(g.Size(), func(r *collective.Raw) error { return r.Do(ctx, g) })); err != nil {
+			t.worker.log.Warn("leaving the memory of other workers", "session", t.session, "err", err)
+		}
+	}
+}
+
+// startNear starts a collective where the values are: one for each of its tensors.
+func (c *carrier) startNear(ctx context.Context, step *planStep, ids []uint64, failed error) ([]movement, error) {
+	x := step.Collective
+	group, size := c.groups[x.Dim], x.DType.Size()
+	all := make([]movement, len(x.Moves))
+	for k := range x.Moves {
+		m, u := &x.Moves[k], &all[k]
+		u.near = true
+		if l, ok := c.space.(*limited); ok && failed == nil {
+			failed = l.room(m.OutShape.Elems()*size, "result")
+		}
+		y := device.Collective{Kind: x.Kind, Op: x.Op, Scale: x.Scale, DType: x.DType, Shape: m.OutShape, Send: m.Send, Recv: m.Recv,
+			In: ids[m.In], InPlace: step.dead[k], Failed: failed != nil}
+		c.sends(u, group, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
+		asked := time.Now()
+		pending, err := c.near[x.Dim].peers.Start(c.own, &y, meetIn(group.Size(), func(r *collective.Raw) error {
+			u.err = c.call(ctx, r, group)
+			return u.err
+		}))
+		c.took += time.Since(asked)
+		c.waited(x.Kind, u, u.began)
+		u.pending = pending
+		if failed == nil && u.err == nil {
+			failed = err
+			if y.InPlace {
+				c.space.Free(ids[m.In]) // in the books too
+			}
+		}
+	}
+	return all, failed
+}
+
+// finish makes the result of a collective that startNear started, and returns its id.
+func (c *carrier) finishNear(u *movement, v device.Value) (id uint64, err error) {
+	if u.pending == nil {
+		return 0, fmt.Errorf("%w: a collective without a result", errInternal)
+	}
+	id = c.newID()
+	pending := u.pending
+	u.pending = nil
+	if l, ok := c.space.(*limited); ok {
+		return id, l.add(id, v.Bytes(), "result", func() error { return pending.Finish(id) })
+	}
+	return id, pending.Finish(id)
+}
