@@ -3,6 +3,7 @@ package local_test
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -121,7 +122,16 @@ func TestNeverWaitsInClose(t *testing.T) {
 // next client is let in.
 func TestNeverWaitsInGreeting(t *testing.T) {
 	ctx := testContext(t)
-	l, path := listen(t, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: time.Hour})
+	path, open := filepath.Join(socketDir(t), "s"), make(chan struct{})
+	l, err := local.Stepping(func(step string) {
+		if step == "greet: accepts" {
+			<-open
+		}
+	}).Listen(path, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
 	dial := func() *net.UnixConn {
 		sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 		if err != nil {
@@ -129,12 +139,8 @@ func TestNeverWaitsInGreeting(t *testing.T) {
 		}
 		return sock
 	}
-	// While silent clients are being greeted, the others wait in the kernel's queue: the
+	// While the listener accepts none, the clients wait in the kernel's queue: the
 	// descriptors that they have sent are the last.
-	var silent []*net.UnixConn
-	for range local.MaxHandshakes {
-		silent = append(silent, dial())
-	}
 	hello := encoding.AppendHello(nil, &encoding.Hello{Version: encoding.Version, Layout: 1, RingBytes: ipc.MinRingBytes, RoomBell: 128})
 	for i := range local.MaxHandshakes + 6 {
 		f, letGo := lingering(t)
@@ -155,9 +161,7 @@ func TestNeverWaitsInGreeting(t *testing.T) {
 		}
 		f.Close()
 	}
-	for _, sock := range silent {
-		sock.Close()
-	}
+	close(open)
 	second, err := local.New().Dial(ctx, path, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,9 @@ func Announce(c ipc.Conn, files uint32) {
 // MaxHandshakes is how many peers are greeted at a time.
 const MaxHandshakes = maxHandshakes
 
+// MaxSilent is how many peers at a time may have said nothing.
+const MaxSilent = maxSilent
+
 // MaxPendingFiles is how many batches of descriptors may wait.
 const MaxPendingFiles = maxPendingFiles
 

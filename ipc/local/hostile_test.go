@@ -15,6 +15,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
 )
 
 // TestHostileMemory has a peer write at random into the memory that it shares: the conn
@@ -215,6 +217,71 @@ func TestHandshakeTimeout(t *testing.T) {
 	defer sock.Close()
 	if n, err := sock.Read(make([]byte, 1000)); err == nil {
 		t.Errorf("the listener said %d bytes to one who said nothing", n)
+	}
+}
+
+// TestSilentPeers has more peers connect that say nothing than there are slots. They keep
+// no other one out. The oldest are hung up on for later ones, and most of the others
+// after a while. Where few are silent, one that speaks late is let in.
+func TestSilentPeers(t *testing.T) {
+	ctx := testContext(t)
+	l, path := listen(t, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: time.Hour})
+	connect := func() *net.UnixConn {
+		t.Helper()
+		sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { sock.Close() })
+		return sock
+	}
+	const oldest = 3 * local.MaxSilent
+	displaced, late := make(chan struct{}, oldest), make(chan struct{}, local.MaxSilent)
+	for i := range oldest + local.MaxSilent {
+		sock, ended := connect(), late
+		if i < oldest {
+			ended = displaced
+		}
+		go func() {
+			_, _ = sock.Read(make([]byte, 1000))
+			ended <- struct{}{}
+		}()
+	}
+	dial := func() {
+		t.Helper()
+		c, err := local.New().Dial(ctx, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		accept(t, ctx, l)
+	}
+	dial()
+	end := func(n int, of chan struct{}) {
+		t.Helper()
+		for range n {
+			select {
+			case <-of:
+			case <-ctx.Done():
+				t.Fatal("silent peers are not hung up on")
+			}
+		}
+	}
+	end(oldest, displaced)
+	end(local.MaxSilent*3/4, late)
+	speaks := connect()
+	dial() // speaks is accepted before
+	page, err := shm.Create(4096, &shm.Options{Backing: shm.Memfd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	hello := encoding.AppendHello(nil, &encoding.Hello{Version: encoding.Version, Layout: ring.Layout, RoomBell: ring.BellSize, Name: "late"})
+	if _, _, err := speaks.WriteMsgUnix(hello, unix.UnixRights(int(page.File().Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	if c := accept(t, ctx, l); c.Peer().Name != "late" {
+		t.Errorf("%+v, expected the peer that spoke late", c.Peer())
 	}
 }
 

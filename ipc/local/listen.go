@@ -16,11 +16,29 @@ import (
 	"github.com/ringside-go/ringside/shm/limits"
 )
 
-// maxHandshakes bounds how many peers at a time are let in or have not said their Hello;
-// further ones wait in the kernel's queue. With few descriptors there are fewer, so that
-// a quarter of those that are kept is enough for the socket of each and what comes with
-// it.
-const maxHandshakes = 64
+const (
+	// maxHandshakes bounds how many peers at a time are let in or have their Hello read;
+	// further ones wait in the kernel's queue. With few descriptors there are fewer, so
+	// that a quarter of those that are kept is enough for the socket of each and what
+	// comes with it.
+	maxHandshakes = 64
+
+	// maxSilent bounds the peers that have connected and said nothing, see ipc.Strangers.
+	// Only few proper ones are ever among them: a Hello follows the connection at once,
+	// and so is there when the connection is accepted. Each has a socket; with few
+	// descriptors there are fewer.
+	maxSilent = 64
+
+	// leastSilent is how long one of them has, however many come.
+	leastSilent = 20 * time.Millisecond
+
+	// firstByte is how long one may say nothing while a quarter of maxSilent do.
+	// Otherwise it may for Options.HandshakeTimeout.
+	firstByte = time.Second
+
+	// roomEvery is how often accept looks for room for a silent one.
+	roomEvery = 5 * time.Millisecond
+)
 
 type listener struct {
 	*ipc.Arrivals[*conn]
@@ -29,7 +47,9 @@ type listener struct {
 	sock *net.UnixListener
 	lock *lock
 
-	greeting chan struct{} // one slot for every peer whose Hello has not come
+	greeting chan struct{} // one slot for every peer whose Hello is read
+	silent   *ipc.Strangers[*net.UnixConn]
+	few      int // so many silent ones are few
 
 	mu      sync.Mutex
 	dialing map[*net.UnixConn]struct{} // handshakes under way
@@ -44,10 +64,13 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 		return nil, err
 	}
 	handshakes := max(1, min(maxHandshakes, limits.OpenFiles().Kept/4))
+	silent := max(1, min(maxSilent, limits.OpenFiles().Kept/4))
 	l := &listener{
 		greeter:  greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger)},
 		path:     path,
 		greeting: make(chan struct{}, handshakes),
+		silent:   ipc.NewStrangers(silent, leastSilent, expire),
+		few:      max(1, silent/4),
 		dialing:  map[*net.UnixConn]struct{}{},
 	}
 	switch w := o.Waiter.(type) {
@@ -153,7 +176,7 @@ func (l *listener) Close() error {
 	}
 	l.closed = true
 	for sock := range l.dialing {
-		_ = sock.SetDeadline(time.Unix(1, 0))
+		expire(sock)
 	}
 	l.mu.Unlock()
 	// The socket goes first, then the lock: the next owner of the lock finds no socket.
@@ -163,13 +186,15 @@ func (l *listener) Close() error {
 	return err
 }
 
+// expire has all that is done with a socket fail.
+func expire(sock *net.UnixConn) { _ = sock.SetDeadline(time.Unix(1, 0)) }
+
 // accept takes connections until the listener is closed.
 func (l *listener) accept() {
 	for {
-		l.greeting <- struct{}{}
+		l.steps.took("greet: accepts")
 		sock, err := l.sock.AcceptUnix()
 		if err != nil {
-			<-l.greeting
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -182,7 +207,57 @@ func (l *listener) accept() {
 			}
 			continue
 		}
-		go l.greet(sock)
+		if !l.register(sock) {
+			ipc.CloseSocket(sock)
+			return
+		}
+		if ipc.Said(sock) {
+			l.greeting <- struct{}{}
+			go l.greet(sock)
+			continue
+		}
+		for !l.silent.MakeRoom() {
+			<-time.After(roomEvery)
+		}
+		l.silent.Add(sock, processOf(sock))
+		go l.awaitHello(sock)
+	}
+}
+
+// processOf returns the process at the other end, the origin of a silent peer.
+func processOf(sock *net.UnixConn) int32 {
+	cred, err := credentials(sock)
+	if err != nil {
+		return 0
+	}
+	return cred.Pid
+}
+
+// awaitHello waits for the Hello of a silent peer, and then greets it.
+func (l *listener) awaitHello(sock *net.UnixConn) {
+	timeout := l.options.HandshakeTimeout
+	first := min(firstByte, timeout)
+	l.allow(sock, first)
+	err := ipc.AwaitFirst(sock)
+	if err != nil && l.silent.Len() <= l.few {
+		l.allow(sock, timeout-first)
+		err = ipc.AwaitFirst(sock)
+	}
+	l.greeting <- struct{}{}
+	if err == nil {
+		l.allow(sock, timeout)
+	}
+	l.silent.Remove(sock)
+	l.greet(sock)
+}
+
+// allow gives a silent peer more time, unless it has lost its slot or the listener is
+// closed.
+func (l *listener) allow(sock *net.UnixConn, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.silent.Goes(sock, func() { _ = sock.SetDeadline(time.Now().Add(d)) })
 	}
 }
 
@@ -194,13 +269,8 @@ func (l *listener) pause(d time.Duration) bool {
 	return !l.closed
 }
 
-// greet does one handshake and queues the conn.
+// greet does one handshake, whose slot it gives back, and queues the conn.
 func (l *listener) greet(sock *net.UnixConn) {
-	if !l.register(sock) {
-		<-l.greeting
-		ipc.CloseSocket(sock)
-		return
-	}
 	p, err := l.hear(sock)
 	<-l.greeting
 	var c *conn
@@ -257,6 +327,7 @@ func failure(err error) string {
 	return "stranger"
 }
 
+// register notes a handshake. It returns false once the listener is closed.
 func (l *listener) register(sock *net.UnixConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -284,24 +284,7 @@ func (l *listener) register(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) 
 // awaitFirst waits until the peer has said something, for firstByte at most if many say
 // nothing. From then on it has the rest of the handshake's time.
 func (l *listener) awaitFirst(c *net.TCPConn, slots *ipc.Strangers[*net.TCPConn]) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return // the handshake finds the reason
-	}
-	var b [1]byte
-	said := func(fd uintptr) bool {
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return err != unix.EAGAIN
-	}
-	if err = raw.Read(said); err != nil {
-		// it may have come while this goroutine waited for a processor
-		_ = raw.Control(func(fd uintptr) {
-			if said(fd) {
-				err = nil
-			}
-		})
-	}
-	if err != nil && slots.Len() >= fewSilent {
+	if ipc.AwaitFirst(c) != nil && slots.Len() >= fewSilent {
 		return
 	}
 	l.mu.Lock()

@@ -55,6 +55,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"greedy":     childGreedy,
 	"hoard":      childHoard,
 	"plain":      childPlain,
+	"silent":     childSilent,
 }
 
 // flags are those of a dispatcher and of a worker.

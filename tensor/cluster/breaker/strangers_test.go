@@ -30,6 +30,17 @@ const (
 // childSlow keeps connections to an address that say nothing or a byte at a time, and
 // opens another for each that ends.
 func childSlow(ctx context.Context, args []string) error { // HOST:PORT CONNECTIONS
+	return strangers(ctx, "tcp", args, "r") // a proper greeting's first byte
+}
+
+// childSilent keeps connections to a dispatcher's socket that say nothing, and opens
+// another for each that ends.
+func childSilent(ctx context.Context, args []string) error { // ADDR CONNECTIONS
+	return strangers(ctx, "unixpacket", args, "")
+}
+
+// strangers keeps connections, half of which say first.
+func strangers(ctx context.Context, network string, args []string, first string) error {
 	var n int
 	if _, err := fmt.Sscan(args[1], &n); err != nil {
 		return err
@@ -38,7 +49,7 @@ func childSlow(ctx context.Context, args []string) error { // HOST:PORT CONNECTI
 	for i := range n {
 		go func() {
 			for {
-				c, err := net.Dial("tcp", args[0])
+				c, err := net.Dial(network, args[0])
 				if err != nil {
 					<-time.After(time.Millisecond)
 					continue
@@ -47,8 +58,8 @@ func childSlow(ctx context.Context, args []string) error { // HOST:PORT CONNECTI
 				case open <- struct{}{}:
 				default:
 				}
-				if i%2 == 0 { // a proper greeting's first byte
-					_, _ = c.Write([]byte("r"))
+				if i%2 == 0 && first != "" {
+					_, _ = c.Write([]byte(first))
 				}
 				_, _ = c.Read(make([]byte, 1)) // until the dispatcher ends it
 				c.Close()
@@ -117,6 +128,31 @@ func TestStrangers(t *testing.T) {
 	t.Logf("%d new clients with the secret were let in, the last after %v", rounds, longest)
 	near.report(fmt.Sprint(strangers, " strangers"), maxStallFull)
 	other.report(fmt.Sprint(strangers, " strangers, by TCP"), maxStallFull)
+}
+
+// TestSilentClients has hundreds of local connections that say nothing. Clients are let
+// in, and sessions go on.
+func TestSilentClients(t *testing.T) {
+	silent, rounds := 1200, 30
+	if testing.Short() {
+		silent, rounds = 300, 3
+	}
+	c := start(t, cluster.Options{Workers: 1})
+	h := newHonest(t, dial(t, c, 1))
+	attack(t, "silent", c.Addr(), fmt.Sprint(silent))
+	var longest time.Duration
+	for range rounds {
+		h.round()
+		began := time.Now()
+		e := dial(t, c, 1)
+		longest = max(longest, time.Since(began))
+		if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
+			t.Fatalf("a new client got %v, %v; expected 100", x, err)
+		}
+		e.Close()
+	}
+	t.Logf("%d new clients were let in, the last after %v at most", rounds, longest)
+	h.report(fmt.Sprint(silent, " silent clients"), maxStallFull)
 }
 
 // childLinger sends descriptors whose close waits for an hour: TCP sockets that linger
