@@ -17,7 +17,7 @@ type Dispatcher struct {
 	warnings *ipc.Warnings // about peers that are refused or break the protocol
 
 	listeners atomic.Pointer[[]ipc.Listener]
-	peers     []*peer          // in the order in which they are served
+	peers     roster
 	workers   map[string]*peer // by name
 	sessions  map[*session]struct{}
 	waiting   []*session        // without a worker, oldest first
@@ -26,8 +26,6 @@ type Dispatcher struct {
 	givenUp   []givenUp         // sessions in their grace period, oldest first
 	line      *turn.Line[*peer] // gives turns to sessions of several workers
 	last      uint64            // number of the newest session
-	gone      bool              // a peer is gone that is still in peers
-	first     int               // index of the peer that is served first
 	acceptAt  time.Time         // when further peers are accepted, once it was crowded
 	watchers  map[uint64]*peer  // controls that sent a Watch, by its number
 	asks      uint64            // number of the last of these

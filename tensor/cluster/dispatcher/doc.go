@@ -1,10 +1,11 @@
 // Package dispatcher is the process between clients and workers: it accepts both, places
 // each client's session on its workers, and forwards messages between them.
 //
-// It is one goroutine. A round looks at every connection once and handles some of its
-// messages, so that no peer waits for another's. When a round finds nothing, the
-// goroutine sleeps on the one waiter that all connections wake. It never waits for a
-// single peer:
+// It is one goroutine. A round looks at connections, at each once, and handles some of
+// its messages, so that no peer waits for another's. Connections that had messages lately
+// are looked at in every round, and the others by turns (roster.go). When rounds find
+// nothing, the goroutine looks at all of them and sleeps on the one waiter that they
+// wake. It never waits for a single peer:
 //
 //   - A message for a worker whose queue is full stays in its client's queue. The client
 //     notices when that is full as well.

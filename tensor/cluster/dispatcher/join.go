@@ -14,12 +14,12 @@ import (
 func (d *Dispatcher) join(p *peer) {
 	switch p.role {
 	case ipc.RoleClient:
-		if n, oldest := idle(d.peers, p.role); n >= d.o.MaxIdle {
+		if n, oldest := d.peers.idle(p.role); n >= d.o.MaxIdle {
 			d.displace(oldest, n)
 		}
 		d.stats.clients.Add(1)
 	case ipc.RoleControl:
-		if n, _ := idle(d.peers, p.role); n >= d.o.MaxIdle {
+		if n, _ := d.peers.idle(p.role); n >= d.o.MaxIdle {
 			d.refuse(p, wire.CodeQuota, fmt.Sprintf("%d are connected that ask for Status and Watch, at most %d can be: end some", n, d.o.MaxIdle))
 			return
 		}
@@ -32,31 +32,17 @@ func (d *Dispatcher) join(p *peer) {
 		return
 	}
 	d.log.Debug("peer connected", "peer", p)
-	d.peers = append(d.peers, p)
-}
-
-// idle counts the peers of a role that have no open session, and returns the oldest of
-// them.
-func idle(peers []*peer, role ipc.Role) (n int, oldest *peer) {
-	for _, p := range peers {
-		if p.gone || p.role != role || p.session != nil && !p.session.over {
-			continue
-		}
-		if n++; oldest == nil {
-			oldest = p
-		}
-	}
-	return n, oldest
+	d.peers.add(p)
 }
 
 // crowded reports whether so many clients are about to open their sessions that no
 // further peer is accepted now. Peers wait in the listener's queue meanwhile, for
 // Options.IdleWait at most.
 func crowded(d *Dispatcher, now time.Time) bool {
-	if len(d.peers) < d.o.MaxIdle {
+	if len(d.peers.all) < d.o.MaxIdle {
 		return false
 	}
-	n, oldest := idle(d.peers, ipc.RoleClient)
+	n, oldest := d.peers.idle(ipc.RoleClient)
 	if n < d.o.MaxIdle {
 		return false
 	}

@@ -33,7 +33,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 	if p.gone {
 		return
 	}
-	p.gone, d.gone = true, true
+	p.gone, d.peers.gone, d.peers.changed = true, true, true
 	switch p.role {
 	case ipc.RoleClient:
 		d.stats.clients.Add(-1)

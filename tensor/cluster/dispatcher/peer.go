@@ -17,6 +17,7 @@ type peer struct {
 	role ipc.Role
 	came time.Time // when it was accepted
 	gone bool
+	warm int // rounds in which it is looked at in any case
 	// silent: a worker that has not answered in time, and was not heard since
 	silent bool
 

@@ -101,6 +101,7 @@ func (r *resumed) bind(p *peer, s *session) {
 	r.leave(p)
 	r.forget(s)
 	p.claim, p.session, s.client = "", s, p
+	r.d.peers.changed = true
 	p.send(wire.KindResume, wire.Append(nil, &wire.Resume{Token: s.token}), 0, nil)
 	r.d.log.Info("session resumed", "session", s.id, "name", s.name, "worker", s.workers[0].who.Name, "client", p)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 // It is called once.
 func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error {
 	d.listeners.Store(&listeners)
+	defer d.o.Waiter.OnPark(func() { d.peers.parking = true })()
 	for {
 		if err := d.o.Waiter.Wait(ctx, d.round); err != nil {
 			return d.shutDown(context.Cause(ctx))
@@ -27,15 +27,18 @@ func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error
 	}
 }
 
-// round serves every peer once, and reports whether there was anything to do.
+// round serves peers, each once at most, and reports whether there was anything to do.
 func (d *Dispatcher) round() bool {
 	worked := d.accept()
-	// Another peer is first each time, so that it is not always the same that finds a
-	// queue full.
-	d.first++
-	for i := range d.peers {
-		if p := d.peers[(d.first+i)%len(d.peers)]; !p.gone && d.serve(p) {
+	for _, p := range d.peers.round() {
+		if p.gone {
+			continue
+		}
+		if d.serve(p) {
 			worked = true
+			d.peers.warmUp(p)
+		} else if p.held || len(p.queue) > 0 { // it waits for room
+			d.peers.warmUp(p)
 		}
 	}
 	if len(d.waiting) > 0 && d.expire(time.Now()) {
@@ -47,10 +50,7 @@ func (d *Dispatcher) round() bool {
 	if len(d.givenUp) > 0 && d.failGivenUp(time.Now()) {
 		worked = true
 	}
-	if d.gone {
-		d.gone = false
-		d.peers = slices.DeleteFunc(d.peers, func(p *peer) bool { return p.gone })
-	}
+	d.peers.sweep()
 	return worked
 }
 
@@ -147,7 +147,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	d.warnings.Close()
 	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)
 	d.log.Info("stopping", "cause", cause, "clients", d.stats.clients.Load(), "workers", d.stats.workers.Load())
-	for _, p := range d.peers {
+	for _, p := range d.peers.all {
 		if p.gone {
 			continue
 		}
@@ -155,7 +155,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 		p.gone = true
 		p.end()
 	}
-	d.peers = nil
+	d.peers = roster{}
 	clear(d.workers)
 	clear(d.sessions)
 	d.resumed = newResumed(d)

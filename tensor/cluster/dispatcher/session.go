@@ -66,7 +66,7 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	d.last++
 	s := &session{id: d.last, name: open.Name, quota: open.Quota, client: p, want: max(1, int(open.Workers)),
 		kind: device.Kind(open.Kind), mixed: open.Mixed, direct: open.Direct, config: append([]byte(nil), open.Config...)}
-	p.session = s
+	p.session, d.peers.changed = s, true
 	if n := len(d.sessions); n >= d.o.MaxSessions {
 		s.over = true
 		p.sendFail(wire.CodeQuota, fmt.Sprintf("%d sessions are open, at most %d can be", n, d.o.MaxSessions))
@@ -125,7 +125,7 @@ func (d *Dispatcher) missing(s *session) string {
 // told also if the session has failed before: they keep its leases until then, because
 // the client may be reading results.
 func (d *Dispatcher) closeSession(s *session) {
-	s.client.session = nil
+	s.client.session, d.peers.changed = nil, true
 	d.dismiss(s, wire.CodeOK, nil)
 	if !s.over {
 		d.forgetSession(s)
@@ -171,7 +171,7 @@ func (d *Dispatcher) dismiss(s *session, reason wire.Code, by *peer) {
 
 // forgetSession removes a session that is over.
 func (d *Dispatcher) forgetSession(s *session) {
-	s.over = true
+	s.over, d.peers.changed = true, true
 	d.stats.sessions.Add(-1)
 	s.detach(d)
 	if s.workers == nil {

@@ -1,0 +1,116 @@
+package dispatcher
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+const (
+	// coldLooks is how many peers that had nothing to do lately a round looks at: of some
+	// hundred, one of them waits for some 10 rounds at most.
+	coldLooks = 32
+
+	// warmRounds is for how many rounds a peer is looked at in each of them after it had
+	// something to do. A dispatcher makes so many while it waits for a message, before it
+	// sleeps.
+	warmRounds = 1024
+)
+
+// roster is the peers, and which of them a round looks at. Those that had something to do
+// lately are looked at in each round, and the others by turns: many peers that say
+// nothing do not delay the others' messages. Before the dispatcher sleeps it looks at all
+// of them.
+type roster struct {
+	all   []*peer
+	warm  []*peer // those of all that are looked at in each round
+	first int     // index in warm of the peer that is served first
+	next  int     // index in all of the next other peer
+	gone  bool    // a peer is gone that is still here
+
+	parking bool // the next round is the last one before the dispatcher sleeps
+	look    []*peer
+
+	// the clients and controls without an open session, unless changed
+	changed bool
+	idlers  map[ipc.Role]idlers
+}
+
+// idlers are the peers of a role without an open session.
+type idlers struct {
+	n      int
+	oldest *peer
+}
+
+// add adds a peer that has come.
+func (r *roster) add(p *peer) {
+	r.all = append(r.all, p)
+	r.changed = true
+	r.warmUp(p)
+}
+
+// warmUp has a peer looked at in each round for a while.
+func (r *roster) warmUp(p *peer) {
+	if p.warm == 0 {
+		r.warm = append(r.warm, p)
+	}
+	p.warm = warmRounds
+}
+
+// round returns the peers that a round looks at, valid until the next. Another one is
+// first each time, so that it is not always the same that finds a queue full.
+func (r *roster) round() []*peer {
+	r.warm = slices.DeleteFunc(r.warm, func(p *peer) bool {
+		if p.warm > 0 {
+			p.warm--
+		}
+		return p.warm == 0
+	})
+	r.look = r.look[:0]
+	if n := len(r.warm); n > 0 {
+		r.first = (r.first + 1) % n
+		r.look = append(append(r.look, r.warm[r.first:]...), r.warm[:r.first]...)
+	}
+	looks := min(coldLooks, len(r.all))
+	if r.parking {
+		looks = len(r.all)
+	}
+	r.parking = false
+	for range looks {
+		r.next = (r.next + 1) % len(r.all)
+		if p := r.all[r.next]; p.warm == 0 {
+			r.look = append(r.look, p)
+		}
+	}
+	return r.look
+}
+
+// sweep removes the peers that are gone.
+func (r *roster) sweep() {
+	if !r.gone {
+		return
+	}
+	r.gone, r.changed = false, true
+	isGone := func(p *peer) bool { return p.gone }
+	r.all, r.warm = slices.DeleteFunc(r.all, isGone), slices.DeleteFunc(r.warm, isGone)
+}
+
+// idle counts the peers of a role that have no open session, and returns the oldest of
+// them.
+func (r *roster) idle(role ipc.Role) (n int, oldest *peer) {
+	if r.changed || r.idlers == nil {
+		r.changed, r.idlers = false, map[ipc.Role]idlers{}
+		for _, p := range r.all {
+			if p.gone || p.session != nil && !p.session.over {
+				continue
+			}
+			x := r.idlers[p.role]
+			if x.n++; x.oldest == nil {
+				x.oldest = p
+			}
+			r.idlers[p.role] = x
+		}
+	}
+	x := r.idlers[role]
+	return x.n, x.oldest
+}
