@@ -8,8 +8,8 @@ import (
 )
 
 // TestRoster: many peers that say nothing cost a round a few looks. Each is looked at in
-// turn, all of them before the dispatcher sleeps, and one that had something to do in each
-// round for a while.
+// turn, and all of them before the dispatcher sleeps. One that had something to do is
+// looked at in each round for a while.
 func TestRoster(t *testing.T) {
 	const peers = 500
 	var r roster
