@@ -104,6 +104,7 @@
 //	bench/revision     the files of an earlier revision
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
 //	cmd/ringside/events  files of losses that TensorBoard reads
+//	cmd/ringside/page  the live page of up --http and train --http
 //	cmd/ringside/plot  pictures of training runs
 //	cmd/libringside    the C library; cmd/libringside/python over it
 //

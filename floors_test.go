@@ -157,6 +157,7 @@ var floors = map[string]int{
 	"cmd/fakecuda":         0,
 	"cmd/libringside":      0,
 	"cmd/ringside/events":  0,
+	"cmd/ringside/page":    0,
 	"cmd/ringside/plot":    0,
 	"cmd/ringside/command": 1,
 	"cmd/ringside":         2,

@@ -37,7 +37,8 @@ import "errors"
 //	13 Busy
 //	14 SessionOpened.Bytes; Device.Sessions and Last
 //	15 Held and Resume, SessionOpened.Token; Device.Sessions is gone
-const Version = 15
+//	16 Training; Status.Trainings
+const Version = 16
 
 // Limits of fields that several messages have.
 const (

@@ -33,6 +33,7 @@ func newTrain() *cobra.Command {
 		apart       apartFlags
 		restarts    int
 		elastic     bool
+		live        livePage
 	)
 	c := &cobra.Command{
 		Use:   "train",
@@ -117,6 +118,12 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 				}
 				defer stop()
 			}
+			if err := live.check(); err != nil {
+				return err
+			}
+			if apart.method != "" && live.addr != "" {
+				return usagef("--outer and --http exclude each other: its peers share no cluster")
+			}
 			if apart.method != "" && at.rec.wanted() {
 				return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
 			}
@@ -129,7 +136,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 					return err
 				}
 			}
-			return runTrain(cmd, m, d, &o, &at, endurance{restarts, elastic}, log, asJSON)
+			return runTrain(cmd, m, d, &o, &at, endurance{restarts, elastic}, log, &live, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -157,6 +164,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	at.flags(f)
 	at.stageFlags(f)
 	at.rec.flags(f)
+	live.flags(f)
 	apart.add(f, &o.Inner)
 	return c
 }
@@ -307,7 +315,7 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 	}
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, how endurance, log *lossLog, asJSON bool) (err error) {
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, how endurance, log *lossLog, live *livePage, asJSON bool) (err error) {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {
@@ -336,10 +344,21 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 			o.StageOf = c.StageFor
 		}
 	}
-	p := newProgress(cmd.ErrOrStderr(), m.Name)
+	p, tell := newProgress(cmd.ErrOrStderr(), m.Name), newTeller(m.Name, logger(cmd))
+	defer tell.end()
+	about, runs := &client.Options{Secret: sess.secret, TLS: sess.tls}, tell.trainings
+	if sess.addr != "" {
+		tell.begin(about, sess.addr)
+		runs = nil // the dispatcher has them
+	}
+	if err := live.begin(cmd, cmd.ErrOrStderr(), m.Name, about, sess.addr, runs); err != nil {
+		return err
+	}
+	defer live.end()
 	o.Progress = func(x train.Progress) {
 		p.show(x)
 		log.show(x)
+		tell.show(x)
 		if at.rec.Recorder != nil {
 			at.rec.Mark(x.Step)
 		}
@@ -361,6 +380,7 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		fmt.Fprintln(cmd.ErrOrStderr(), why)
 	})
 	p.end()
+	tell.over(sum.Sample)
 	if e := log.end(sum, err); err == nil {
 		err = e
 	}

@@ -60,6 +60,7 @@ func newUp() *cobra.Command {
 		known           keys
 		place, on       string
 		rec             recording
+		live            livePage
 	)
 	c := &cobra.Command{
 		Use:   "up",
@@ -77,6 +78,9 @@ With --tls, on all hosts, what goes between them is encrypted.
 
 --trace FILE and --log FILE write what the workers do for all clients from now on until the end; a client of its own process adds
 its part with train --trace. See trace view.
+
+--http 127.0.0.1:0 serves a live page, which this host alone reaches: workers, sessions, memory, messages, losses of training runs,
+and a timeline of the last step. At /metrics it has the figures for Prometheus.
 
 With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where GPUs can be used.
 
@@ -96,6 +100,9 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			if _, err := segmentsIn(place); err != nil {
+				return err
+			}
+			if err := live.check(); err != nil {
 				return err
 			}
 			where, err := parseDevices(on)
@@ -136,6 +143,10 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if far != "" {
 				fmt.Fprintf(out, "other hosts join at %s\n", far)
 			}
+			if err := live.begin(cmd, out, "cluster at "+c.Addr(), nil, c.Addr(), nil); err != nil {
+				return err
+			}
+			defer live.end()
 			var over <-chan struct{} // of the trace, before ours
 			if rec.Recorder != nil {
 				over = rec.Done()
@@ -173,6 +184,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	known.flags(c.Flags())
 	rec.flags(c.Flags())
+	live.flags(c.Flags())
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
 	return c
 }

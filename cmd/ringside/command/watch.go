@@ -18,7 +18,7 @@ const watchAnswers = 5 * time.Second
 // may be nil.
 func sampleNow(ctx context.Context, w *client.Monitor, last *metrics.Sample, wait time.Duration) (*metrics.Sample, error) {
 	s := &metrics.Sample{At: time.Now(), Workers: map[string]metrics.Answer{}}
-	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, client.Question{})); err != nil {
+	if err := errors.Join(w.AskAll(ctx), w.Ask(ctx, client.Question{})); err != nil {
 		return nil, err
 	}
 	until, cancel := context.WithTimeout(ctx, max(wait, watchAnswers))
@@ -45,6 +45,8 @@ func sampleNow(ctx context.Context, w *client.Monitor, last *metrics.Sample, wai
 			// A busy worker does not hold the others up.
 			until, cancel = context.WithTimeout(ctx, wait)
 			defer cancel()
+		case *client.Training:
+			s.Trainings = append(s.Trainings, metrics.TrainingOf(a))
 		case *client.WorkerReport:
 			s.Workers[a.Worker] = metrics.Answer{Watched: a, At: time.Now()}
 			fresh[a.Worker] = true

@@ -67,13 +67,28 @@ func (m *Monitor) AskDispatcher(ctx context.Context) error {
 	return m.send(ctx, wire.KindStatus, &wire.Status{})
 }
 
+// AskAll asks the dispatcher for the training runs that it knows, and then its counters.
+func (m *Monitor) AskAll(ctx context.Context) error {
+	return m.send(ctx, wire.KindStatus, &wire.Status{Trainings: true})
+}
+
+// Tell tells the dispatcher how far a training run of this process is, in place of the
+// last time. The run is over for the dispatcher when the Monitor is closed.
+func (m *Monitor) Tell(ctx context.Context, t *Training) error {
+	if err := m.conn.Err(); err != nil {
+		return m.at(err)
+	}
+	return m.send(ctx, wire.KindTraining, t)
+}
+
 // Ask asks the workers, or the one that q names. They measure from now on, and stop some
 // seconds after they were last asked.
 func (m *Monitor) Ask(ctx context.Context, q Question) error {
 	return m.send(ctx, wire.KindWatch, &q)
 }
 
-// Next waits for the next answer: Counters of the dispatcher, or a *WorkerReport. It
+// Next waits for the next answer: Counters of the dispatcher, a *Training that it knows,
+// or a *WorkerReport. It
 // returns ctx's error if ctx is done before. A Fail of the dispatcher is an error.
 func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	msg, err := m.conn.Recv(ctx)
@@ -83,7 +98,7 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	defer m.conn.Release()
 	ipc.CloseFiles(msg.Files)
 	var reply wire.StatusReply
-	report := new(WorkerReport)
+	report, training := new(WorkerReport), new(Training)
 	switch msg.Kind {
 	case wire.KindStatusReply:
 		err = wire.Parse(msg.Body, &reply)
@@ -91,6 +106,9 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	case wire.KindWatched:
 		err = wire.Parse(msg.Body, report)
 		answer = report
+	case wire.KindTraining:
+		err = wire.Parse(msg.Body, training)
+		answer = training
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.Parse(msg.Body, &f); err == nil {

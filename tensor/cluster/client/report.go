@@ -11,6 +11,13 @@ type (
 	// Question is what [Monitor.Ask] asks workers. The dispatcher sets Ask.
 	Question = wire.Watch
 
+	// Training is how far a training run is: [Monitor.Tell] tells the dispatcher,
+	// [Monitor.AskAll] asks for all.
+	Training = wire.Training
+
+	// TrainingPoint is a loss of a Training.
+	TrainingPoint = wire.TrainingPoint
+
 	// WorkerReport is a worker's answer to [Monitor.Ask].
 	WorkerReport = wire.Watched
 
@@ -19,6 +26,12 @@ type (
 
 	// Event is something that a worker did.
 	Event = wire.Event
+)
+
+// Limits of a Training.
+const (
+	MaxPoints = wire.MaxPoints // points of its curve
+	MaxText   = wire.MaxText   // bytes of its sample
 )
 
 // Kinds of event.

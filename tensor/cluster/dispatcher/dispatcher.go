@@ -29,6 +29,7 @@ type Dispatcher struct {
 	acceptAt  time.Time         // when further peers are accepted, once it was crowded
 	watchers  map[uint64]*peer  // controls that sent a Watch, by its number
 	asks      uint64            // number of the last of these
+	trainings trainings
 	stats     counters
 }
 

@@ -64,6 +64,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 	}
 	delete(d.watchers, p.asks)
 	d.resumed.leave(p)
+	d.trainings.over(p)
 	d.log.Debug("peer gone", "peer", p, "err", err)
 	p.end()
 }

@@ -35,6 +35,7 @@ type peer struct {
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
 	asks     uint64              // number of a control's Watch; 0: none yet
+	training *wire.Training      // the last of a control; nil: none
 }
 
 // far reports whether the peer shares no memory with this host: its transport carries no

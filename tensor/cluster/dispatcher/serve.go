@@ -108,6 +108,13 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 	case wire.KindWatch:
 		d.watch(p, m)
 		return true
+	case wire.KindTraining:
+		if p.role == ipc.RoleControl {
+			if t := new(wire.Training); d.parse(p, m, t) {
+				d.trainings.told(p, t)
+			}
+			return true
+		}
 	}
 	switch p.role {
 	case ipc.RoleClient:
@@ -118,7 +125,7 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 		}
 		d.fromWorker(p, m)
 	default:
-		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only asks for Status and Watch", wire.KindName(m.Kind), p.role))
+		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only tells a Training, and asks for Status and Watch", wire.KindName(m.Kind), p.role))
 	}
 	return true
 }

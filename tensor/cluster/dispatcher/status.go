@@ -10,15 +10,19 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
-// status answers a Status with the counters: those of Stats, then for each worker, by
-// name, its pid, its open sessions, the messages and bytes forwarded to it, the bytes
-// that wait for room in its queue, its device, and the device's memory. A worker has the
-// counter busy while a program keeps its sessions waiting, and far if it shares no memory
-// with this host; its pid may then be one of another host.
+// status answers a Status with the trainings, if it asks for them, and the counters:
+// those of Stats, then for each worker, by name, its pid, its open sessions, the messages
+// and bytes forwarded to it, the bytes that wait for room in its queue, its device, and
+// the device's memory. A worker has the counter busy while a program keeps its sessions
+// waiting, and far if it shares no memory with this host; its pid may then be one of
+// another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if !d.parse(p, m, &ask) {
 		return
+	}
+	if ask.Trainings {
+		d.trainings.tell(p, d.peers.all)
 	}
 	s := d.Stats()
 	reply := wire.StatusReply{Counters: []wire.Counter{

@@ -15,6 +15,7 @@ type Sample struct {
 	At         time.Time
 	Dispatcher wire.Counters
 	Workers    map[string]Answer // by name
+	Trainings  []Training        // by number
 }
 
 // Answer is a worker's newest answer, nil before the first, and when it came.
@@ -33,6 +34,8 @@ type Report struct {
 	Sessions []Session `json:"sessions"`
 	// Ops counts instructions of all workers a second, by operation.
 	Ops map[string]float64 `json:"ops"`
+	// Trainings are the runs that clients tell of, and some that are over.
+	Trainings []Training `json:"trainings"`
 }
 
 // Dispatcher is what the dispatcher did between the samples.
@@ -149,6 +152,7 @@ func Compare(a, b *Sample) *Report {
 		}
 		r.Workers = append(r.Workers, w)
 	}
+	r.Trainings = append([]Training{}, b.Trainings...)
 	slices.SortStableFunc(r.Sessions, func(x, y Session) int { return cmp.Compare(y.Busy, x.Busy) })
 	return r
 }

@@ -11,4 +11,5 @@
 //	read.go     reads a file and checks it
 //	summary.go  where the time went, in words
 //	draw.go     the timeline as SVG and PNG
+//	laststep.go the events of one step, for a page
 package trace

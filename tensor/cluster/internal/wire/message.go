@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/encoding"
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc/encoding"
+)
 
 // Message is a pointer to any message but Run, whose encoding needs a History.
 type Message interface{ walk(w *encoding.Walk) }
@@ -37,11 +41,15 @@ func visit(w *encoding.Walk, m Message) {
 		m.walk(w)
 	case *Flow:
 		m.walk(w)
+	case *Held:
+		m.walk(w)
 	case *Link:
 		m.walk(w)
 	case *Meet:
 		m.walk(w)
 	case *OpenSession:
+		m.walk(w)
+	case *Resume:
 		m.walk(w)
 	case *Save:
 		m.walk(w)
@@ -57,6 +65,8 @@ func visit(w *encoding.Walk, m Message) {
 		m.walk(w)
 	case *Stop:
 		m.walk(w)
+	case *Training:
+		m.walk(w)
 	case *Transfer:
 		m.walk(w)
 	case *Turn:
@@ -65,5 +75,7 @@ func visit(w *encoding.Walk, m Message) {
 		m.walk(w)
 	case *Watched:
 		m.walk(w)
+	default:
+		panic(fmt.Sprintf("wire: visit lacks %T", m))
 	}
 }

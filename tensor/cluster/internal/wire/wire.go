@@ -61,6 +61,8 @@ const (
 	KindStop   uint32 = 29 // client → dispatcher → worker
 	KindHeld   uint32 = 30 // worker → dispatcher
 	KindResume uint32 = 31 // client → dispatcher, and back
+	// control → dispatcher, and dispatcher → sender of a Status that asks for them
+	KindTraining uint32 = 32
 )
 
 var kindNames = [...]string{
@@ -69,7 +71,7 @@ var kindNames = [...]string{
 	KindStatus: "Status", KindStatusReply: "StatusReply", KindFlow: "Flow", KindSave: "Save", KindSaved: "Saved",
 	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
 	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device", KindStop: "Stop",
-	KindHeld: "Held", KindResume: "Resume",
+	KindHeld: "Held", KindResume: "Resume", KindTraining: "Training",
 }
 
 // KindName returns the name of a kind, for logs.

@@ -86,7 +86,9 @@ func messages() []encodingtest.Message {
 		}),
 		of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}),
 		of("Bye", &Bye{Session: 5}),
-		of("Status", &Status{Session: 5}),
+		of("Status", &Status{Session: 5, Trainings: true}),
+		of("Training", &Training{Session: 5, PID: 99, Step: 300, Steps: 1000, Loss: 1.5, LR: 1e-3, Rate: 1e5, Left: 1 << 35, Over: true, Name: "qwen3-tiny", Unit: "tokens", Sample: "to be",
+			Points: []TrainingPoint{{1, 5.5, 1e-4}, {300, 1.5, 1e-3}}}),
 		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}}),
 		of("Watch", &Watch{Session: 5, Ask: 3, Events: true, Since: 1 << 33, Worker: "w0"}),
 		of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
@@ -201,6 +203,10 @@ func TestLimits(t *testing.T) {
 		{"part beyond total", Append(nil, &Body{Total: 10, Off: 5, Part: long(6)}), new(Body)},
 		{"empty part", Append(nil, &Body{Total: 10, Off: 5}), new(Body)},
 		{"counters", Append(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}), new(StatusReply)},
+		{"points", Append(nil, &Training{Points: make([]TrainingPoint, MaxPoints+1)}), new(Training)},
+		{"a loss that is no number", Append(nil, &Training{Loss: math.NaN()}), new(Training)},
+		{"a rate without an end", Append(nil, &Training{Points: []TrainingPoint{{LR: math.Inf(1)}}}), new(Training)},
+		{"a long sample", Append(nil, &Training{Sample: string(long(MaxText + 1))}), new(Training)},
 		{"flow", append(Append(nil, &Flow{})[:8], 2), new(Flow)},
 		{"turn", Append(nil, &Turn{What: TurnOver + 1}), new(Turn)},
 		{"a number that no session has", Append(nil, &Device{Last: MaxSession + 1}), new(Device)},
@@ -240,7 +246,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindStop; k++ {
+	for k := KindOpenSession; k <= KindTraining; k++ {
 		n := KindName(k)
 		// not used any more, and not yet
 		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) {

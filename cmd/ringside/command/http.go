@@ -1,0 +1,117 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/cmd/ringside/page"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
+	"github.com/ringside-go/ringside/tensor/cluster/trace"
+)
+
+// livePage is a page about a cluster or a run, while that is there.
+type livePage struct {
+	addr  string
+	pprof bool
+
+	server *page.Server // nil before begin
+	asks   sampler
+}
+
+func (p *livePage) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.addr, "http", "", "host:port of a live page, figures for Prometheus at /metrics too, such as 127.0.0.1:0 for any port; the URL that is printed has a token")
+	f.BoolVar(&p.pprof, "pprof", false, "with --http, profiles of this process at /debug/pprof/")
+}
+
+// check refuses flags that say nothing.
+func (p *livePage) check() error {
+	if p.pprof && p.addr == "" {
+		return usagef("--pprof: expected where the page is as well (--http)")
+	}
+	return nil
+}
+
+// begin serves the page of the dispatcher at addr, empty for none, if one is wanted. It
+// says where on said.
+func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *client.Options, addr string, runs func() []metrics.Training) error {
+	if p.addr == "" {
+		return nil
+	}
+	about := page.Options{Title: title, Trainings: runs, Pprof: p.pprof}
+	if addr != "" {
+		p.asks = sampler{o: o, addr: addr}
+		about.Sample, about.LastStep = p.asks.sample, p.asks.lastStep
+	}
+	var err error
+	if p.server, err = page.Listen(p.addr, &about); err != nil {
+		if errors.Is(err, page.ErrAddr) {
+			return usagef("--http %s: %v", p.addr, err)
+		}
+		return err
+	}
+	if !p.server.Loopback() {
+		logger(cmd).Warn("other hosts reach the page, and what goes to them is not encrypted, the token neither", "http", p.addr)
+	}
+	_, err = fmt.Fprintf(said, "page at %s\n", p.server.URL())
+	return err
+}
+
+// end ends the page.
+func (p *livePage) end() {
+	if p.server == nil {
+		return
+	}
+	_ = p.server.Close()
+	p.asks.close()
+	p.server = nil
+}
+
+// sampler asks a dispatcher that may be started again.
+type sampler struct {
+	o    *client.Options
+	addr string
+	m    *client.Monitor // nil before the first question and after an error
+}
+
+// sample is that of page.Options.
+func (s *sampler) sample(ctx context.Context, last *metrics.Sample, wait time.Duration) (*metrics.Sample, error) {
+	if s.m == nil {
+		m, err := client.NewMonitor(ctx, s.o, s.addr)
+		if err != nil {
+			return nil, err
+		}
+		s.m = m
+	}
+	now, err := sampleNow(ctx, s.m, last, wait)
+	if err != nil {
+		s.close()
+	}
+	return now, err
+}
+
+func (s *sampler) close() {
+	if s.m != nil {
+		_ = s.m.Close()
+		s.m = nil
+	}
+}
+
+// recorded is how long workers keep events for a timeline.
+const recorded = 500 * time.Millisecond
+
+// lastStep is that of page.Options.
+func (s *sampler) lastStep(ctx context.Context) (*trace.Step, error) {
+	m, err := client.NewMonitor(ctx, s.o, s.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return trace.Record(ctx, m, recorded)
+}
