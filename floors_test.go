@@ -175,6 +175,7 @@ var outside = map[string][]string{
 	"golang.org/x/sys/cpu":         {"collective/isa"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},
+	"github.com/gdamore/tcell/v2":  {"cmd/ringside/command"},
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},

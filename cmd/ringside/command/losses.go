@@ -25,20 +25,32 @@ func profileTo(path string) (stop func(), err error) {
 	}, nil
 }
 
-// The size of a curve.
+// The size of a summary's curve.
 const (
 	curveColumns = 60
 	curveRows    = 6
 )
 
-// curve draws losses over their steps, each column the mean of those in it; "" for fewer
-// than three.
+// curve draws losses over their steps as a summary has them; "" for fewer than three.
 func curve(points []train.Point) string {
-	if len(points) < 3 {
+	return plotted(points, min(curveColumns, len(points)), curveRows)
+}
+
+// rowOf is the row of a value between the least and the most, which is in row 0.
+func rowOf(x, least, most float64, rows int) int {
+	if most <= least {
+		return 0
+	}
+	return int((most-x)/(most-least)*float64(rows-1) + 0.5)
+}
+
+// plotted draws losses over their steps, each of so many columns the mean of those in it;
+// with dots where a column has none; "" for fewer than three losses or columns.
+func plotted(points []train.Point, columns, rows int) string {
+	if len(points) < 3 || columns < 3 || rows < 2 {
 		return ""
 	}
 	first, last := points[0].Step, points[len(points)-1].Step
-	columns := min(curveColumns, len(points))
 	sums, counts := make([]float64, columns), make([]float64, columns)
 	for _, p := range points {
 		c := (p.Step - first) * (columns - 1) / max(last-first, 1)
@@ -51,24 +63,27 @@ func curve(points []train.Point) string {
 	}
 	known := slices.DeleteFunc(slices.Clone(means), func(x float64) bool { return x != x })
 	least, most := slices.Min(known), slices.Max(known)
-	grid := make([][]byte, curveRows)
+	grid := make([][]byte, rows)
 	for r := range grid {
 		grid[r] = []byte(strings.Repeat(" ", columns))
 	}
+	at := 0 // the last column with a loss, as the first one has
 	for c, x := range means {
-		if x == x {
-			row := 0
-			if most > least {
-				row = int((most-x)/(most-least)*(curveRows-1) + 0.5)
-			}
-			grid[row][c] = '*'
+		if x != x {
+			continue
 		}
+		for between := at + 1; between < c; between++ {
+			y := means[at] + (x-means[at])*float64(between-at)/float64(c-at)
+			grid[rowOf(y, least, most, rows)][between] = '.'
+		}
+		grid[rowOf(x, least, most, rows)][c] = '*'
+		at = c
 	}
 	high, low := fmt.Sprintf("%.4g", most), fmt.Sprintf("%.4g", least)
 	width := max(len(high), len(low))
 	var b strings.Builder
 	for r, line := range grid {
-		label := map[int]string{0: high, curveRows - 1: low}[r]
+		label := map[int]string{0: high, rows - 1: low}[r]
 		fmt.Fprintf(&b, "%*s |%s\n", width, label, strings.TrimRight(string(line), " "))
 	}
 	from, to := fmt.Sprint(first), fmt.Sprint(last)

@@ -162,6 +162,15 @@ func TestCurve(t *testing.T) {
 			}
 		}
 	}
+	const sparse = "" +
+		"12 |*.\n" +
+		"   |  ..*.\n" +
+		"10 |      ..*\n" +
+		"   +---------\n" +
+		"    10     30\n"
+	if got := plotted(falling[:3], 9, 3); got != sparse {
+		t.Errorf("\n%s\nexpected\n%s", got, sparse)
+	}
 	if got := curve(falling[:2]); got != "" {
 		t.Errorf("of two losses: %q", got)
 	}

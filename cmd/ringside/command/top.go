@@ -1,10 +1,10 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gdamore/tcell/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
@@ -32,9 +33,10 @@ func newTop() *cobra.Command {
 		Short: "show what a dispatcher and its workers do, again and again",
 		Long: `Top asks a dispatcher and its workers every so often what they did, and shows how busy each worker is, how much of that
 it waited in collectives, what waits for it, its device and how much of its memory tensors use, how many of its runs found their plan, its operations by kind, and the sessions that worked
-most. A narrow terminal gets fewer columns. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
+most. Training runs that tell of themselves come first, on a terminal with the curve of the loss. A narrow terminal gets fewer columns; its
+keys are q to quit, tab for another run's curve, space to pause, the arrows to scroll. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
 compiled, found and gave up so far. Workers on GPUs have a second table: kernels launched, steps left to the host,
-bytes copied, and calls of the driver. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
+bytes copied, and calls of the driver. It ends when it is interrupted. A worker measures only while it is asked; one that runs a long program answers when that is
 done, and until then is said to be silent.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,14 +77,47 @@ func watcher(ctx context.Context, addr string, far *keys) (*client.Monitor, erro
 	return w, nil
 }
 
-// top prints a report an interval.
+// top shows a report an interval: on a screen that is drawn over, as JSON, or as tables
+// one after the other.
 func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Duration, once, asJSON bool) error {
 	cols, draws := terminal(out)
+	if draws && !once && !asJSON {
+		// On a terminal that tcell doesn't know tables follow one another.
+		if screen, err := tcell.NewScreen(); err == nil && screen.Init() == nil {
+			defer screen.Fini()
+			return newTopScreen(screen).run(ctx, func(ctx context.Context, each func(*metrics.Report) error) error {
+				return follow(ctx, w, interval, each)
+			})
+		}
+	}
+	enc := json.NewEncoder(out)
+	err := follow(ctx, w, interval, func(r *metrics.Report) error {
+		var err error
+		if asJSON {
+			err = enc.Encode(r)
+		} else if err = writeTop(out, r, cols); err == nil && !once {
+			_, err = fmt.Fprintln(out)
+		}
+		if err == nil && once {
+			err = errOnce
+		}
+		return err
+	})
+	if errors.Is(err, errOnce) {
+		return nil
+	}
+	return err
+}
+
+// errOnce ends follow after the first report.
+var errOnce = errors.New("one report was wanted")
+
+// follow calls each with a report an interval until ctx is done or each returns an error.
+func follow(ctx context.Context, w *client.Monitor, interval time.Duration, each func(*metrics.Report) error) error {
 	last, err := sampleNow(ctx, w, nil, interval)
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(out)
 	for {
 		select {
 		case <-ctx.Done():
@@ -93,28 +128,10 @@ func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Du
 		if err != nil {
 			return err
 		}
-		r := metrics.Compare(last, now)
-		last = now
-		switch {
-		case asJSON:
-			err = enc.Encode(r)
-		case draws && !once:
-			if c, ok := terminal(out); ok {
-				cols = c // the window may have another size by now
-			}
-			var b bytes.Buffer
-			b.WriteString("\x1b[H\x1b[2J") // from the top of an empty screen
-			_ = writeTop(&b, r, cols)
-			_, err = out.Write(b.Bytes())
-		default:
-			err = writeTop(out, r, cols)
-			if !once && err == nil {
-				_, err = fmt.Fprintln(out)
-			}
-		}
-		if err != nil || once {
+		if err := each(metrics.Compare(last, now)); err != nil {
 			return err
 		}
+		last = now
 	}
 }
 
@@ -148,6 +165,8 @@ var (
 	workerSpare    = []string{"device", "pid", "queued B", "plan hits", "sent B/s", "collectives/s", "backlog", "device B", "memory B", "waits", "busy", "sessions"}
 	gpuColumns     = []string{"GPU of", "launches/s", "graphs/s", "captures", "host steps/s", "up B/s", "down B/s", "calls/s", "calls/run", "IPC opens"}
 	gpuSpare       = []string{"IPC opens", "calls/s", "calls/run", "down B/s", "up B/s", "captures", "host steps/s", "graphs/s"}
+	runColumns     = []string{"training", "pid", "step", "of", "loss", "learning rate", "items/s", "left"}
+	runSpare       = []string{"pid", "items/s", "learning rate", "left", "of"}
 	sessionColumns = []string{"session", "name", "worker", "of", "busy", "waits", "runs/s", "backlog"}
 	sessionSpare   = []string{"of", "backlog", "waits", "worker"}
 )
@@ -164,6 +183,10 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 		fmt.Sprintf("of tensors %sB/s", count(d.TensorBytes)),
 	}, cols)
 	b.WriteByte('\n')
+	if rows := runRows(r); len(rows) > 1 {
+		writeTable(&b, rows, runSpare, cols)
+		b.WriteByte('\n')
+	}
 	rows := [][]string{workerColumns}
 	for i := range r.Workers {
 		x := &r.Workers[i]
@@ -207,6 +230,28 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// runRows is the table of training runs, headings first, with those that go on before
+// those that are over.
+func runRows(r *metrics.Report) [][]string {
+	rows := [][]string{runColumns}
+	for _, t := range inOrder(r.Trainings) {
+		left := (time.Duration(t.Left) * time.Second).String()
+		if t.Over {
+			left = "over"
+		}
+		rows = append(rows, []string{cell(t.Name), fmt.Sprint(t.PID), fmt.Sprint(t.Step), fmt.Sprint(t.Steps), fmt.Sprintf("%.4f", t.Loss), fmt.Sprintf("%.3g", t.LR), count(t.Rate), left})
+	}
+	return rows
+}
+
+// inOrder returns the first runs to show: those that go on, and the newest.
+func inOrder(all []metrics.Training) []metrics.Training {
+	all = slices.Clone(all)
+	over := map[bool]int{true: 1}
+	slices.SortStableFunc(all, func(a, b metrics.Training) int { return cmp.Or(over[a.Over]-over[b.Over], cmp.Compare(b.Run, a.Run)) })
+	return all[:min(len(all), topSessions)]
 }
 
 // gpuRows is the table of what GPUs did, headings first.

@@ -24,6 +24,8 @@ func FuzzPeers(f *testing.F) {
 	f.Add(uint8(1), append(append(append([]byte{byte(wire.KindDevice), byte(len(device))}, device...), byte(wire.KindHeld), byte(len(held))), held...))
 	f.Add(uint8(2), []byte{byte(wire.KindStatus), 8, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Add(uint8(3), []byte{byte(wire.KindRun), 0})
+	training := wire.Append(nil, &wire.Training{Name: "x", Points: []wire.TrainingPoint{{Step: 1}}})
+	f.Add(uint8(2), append([]byte{byte(wire.KindTraining), byte(len(training))}, training...))
 	d, err := dispatcher.New(&dispatcher.Options{Waiter: ipc.NewWaiter()})
 	if err != nil {
 		f.Fatal(err)
