@@ -23,6 +23,8 @@ type run struct {
 	sum   *Summary
 	pipe  *pipeline // nil for steps of one batch
 
+	write func(ctx context.Context) error // a sample into the summary
+
 	from  *checkpoint.Checkpoint // the checkpoint to continue from, nil for a new run
 	print string                 // fingerprint of its data, if checkpoints are saved
 	saved int                    // the step of the last checkpoint
@@ -128,6 +130,9 @@ func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt 
 			r.o.Started()
 		}
 		report.maybe(start, itemsPerStep, opt.LR)
+		if err := r.sample(ctx); err != nil {
+			return nil, err
+		}
 		if r.roundEnds() {
 			err := r.exchange(ctx, r.o.Outer.Exchange)
 			if err != nil && ctx.Err() != nil { // it waited for other peers
@@ -151,6 +156,22 @@ func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt 
 		}
 	}
 	return last, nil
+}
+
+// sample has the model write a sample after a step that is to have one, but not after the
+// last, which has its own. An interrupt ends it.
+func (r *run) sample(ctx context.Context) error {
+	if r.o.Samples == nil || r.sum.Steps%r.o.Samples.Every != 0 || r.sum.Steps == r.o.Steps {
+		return nil
+	}
+	if err := r.write(ctx); err != nil {
+		return err
+	}
+	if r.sum.Sample != "" {
+		r.o.Samples.Wrote(r.sum.Steps, r.sum.Sample)
+		r.sum.Sample = ""
+	}
+	return nil
 }
 
 // nameParams gives every parameter a signal of its name, and the values between layers

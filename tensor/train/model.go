@@ -128,6 +128,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if r.pipe != nil {
 		r.sum.Micro, r.sum.Stages = r.o.MicroBatches, len(r.pipe.stages)
 	}
+	r.write = func(ctx context.Context) error { return d.sample(ctx, r) }
 	next, items, err := d.steps(r)
 	if err != nil {
 		return r.sum, err

@@ -88,6 +88,9 @@ type Options struct {
 	// is none.
 	Sample int
 
+	// Samples, if set, has a language model write such samples on the way, too.
+	Samples *Samples
+
 	// Prompt is the text that a sample continues; if it is empty, a piece of the held-out
 	// text.
 	Prompt string
@@ -115,6 +118,13 @@ type Options struct {
 }
 
 const defaultInFlight = 250 * time.Millisecond
+
+// Samples are samples on the way. The training goes on as if there were none.
+type Samples struct {
+	Every int // steps
+	// Wrote is called with each, in the training goroutine.
+	Wrote func(step int, text string)
+}
 
 // Progress is the progress of a run.
 type Progress struct {
@@ -208,6 +218,7 @@ func (o *Options) check() error {
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
 		{"every", o.Every >= 0, o.Every, "at least 1"},
+		{"sample-every", o.Samples == nil || o.Samples.Every > 0 && o.Samples.Wrote != nil, o.Samples, "at least 1, and a function"},
 		{"inner", o.Outer == nil || o.Inner > 0, o.Inner, "at least 1"},
 		{"checkpoint", o.Outer == nil || o.Checkpoint == "", o.Checkpoint, "none with peers that train apart, which go on from the store"},
 		{"seed", o.Seed < 1<<53, o.Seed, "below 2^53"},

@@ -239,6 +239,7 @@ func TestBadFlags(t *testing.T) {
 		{train("--batch", "1000000000"), []string{"--batch 1000000000: expected 1 to 65536"}},
 		{train("--lr", "NaN"), []string{"--lr NaN: expected above 0"}},
 		{train("--lr", "Inf"), []string{"--lr +Inf: expected above 0"}},
+		{train("--sample-every", "-5"), []string{"--sample-every -5: expected above 0"}},
 		{train("--loss-every", "-5"), []string{"--loss-every -5: expected above 0"}},
 		{train("--seed", "18446744073709551615"), []string{"--seed 18446744073709551615: expected below 2^53"}},
 		{train("--sample", "1000000000"), []string{"--sample 1000000000: expected at most 1048576"}},

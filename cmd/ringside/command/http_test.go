@@ -232,7 +232,7 @@ func TestTrainPage(t *testing.T) {
 		root := NewRootCommand()
 		root.SetOut(io.Discard)
 		root.SetErr(w)
-		root.SetArgs([]string{"train", "--data", textFile(t), "--batch", "2", "--steps", "1000000", "--loss-every", "1", "--http", "127.0.0.1:0", where})
+		root.SetArgs([]string{"train", "--data", textFile(t), "--batch", "2", "--steps", "1000000", "--loss-every", "1", "--sample", "5", "--sample-every", "2", "--http", "127.0.0.1:0", where})
 		ended := make(chan int, 1)
 		go func() {
 			ended <- Main(ctx, root)
@@ -247,7 +247,7 @@ func TestTrainPage(t *testing.T) {
 			}
 		}()
 		at := <-page
-		for d := dataOf(t, at); len(d.Runs) != 1 || d.Runs[0].Step < 2 || len(d.Runs[0].Curve) < 2 || d.Timeline != (where != "--in-process") || (d.Report != nil) != d.Timeline; d = dataOf(t, at) {
+		for d := dataOf(t, at); len(d.Runs) != 1 || d.Runs[0].Step < 2 || len(d.Runs[0].Curve) < 2 || d.Runs[0].Sample == "" || d.Timeline != (where != "--in-process") || (d.Report != nil) != d.Timeline; d = dataOf(t, at) {
 			if t.Context().Err() != nil {
 				t.Fatalf("%s: the page has %+v", where, d)
 			}

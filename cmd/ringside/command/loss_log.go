@@ -131,6 +131,20 @@ func (l *lossLog) show(p train.Progress) {
 	})
 }
 
+// sampled writes a text of a language model, for TensorBoard alone, as before the first
+// loss nothing is written.
+func (l *lossLog) sampled(step int, text string) {
+	if l != nil && l.err == nil && l.board != nil {
+		l.err = l.text(time.Now(), step, text)
+	}
+}
+
+// text writes a sample. Four spaces make it a block of code, in which Markdown changes
+// nothing.
+func (l *lossLog) text(now time.Time, step int, sample string) error {
+	return l.board.Text(now, step, "sample", "    "+strings.ReplaceAll(printable(sample), "\n", "\n    "))
+}
+
 // end writes what the run came to, or the error that ended it, and closes the files.
 func (l *lossLog) end(s *train.Summary, ended error) error {
 	if l == nil || l.lines == nil && l.err == nil {
@@ -156,8 +170,7 @@ func (l *lossLog) end(s *train.Summary, ended error) error {
 			err = l.board.Scalars(now, s.Steps, scalars...)
 		}
 		if s.Sample != "" && err == nil {
-			// Four spaces make it a block of code, in which Markdown changes nothing.
-			err = l.board.Text(now, s.Steps, "sample", "    "+strings.ReplaceAll(printable(s.Sample), "\n", "\n    "))
+			err = l.text(now, s.Steps, s.Sample)
 		}
 		return err
 	})

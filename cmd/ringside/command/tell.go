@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
@@ -61,15 +62,21 @@ func (t *teller) show(p train.Progress) {
 	t.news = true
 }
 
-// over takes what the run came to. The last loss is in the curve.
-func (t *teller) over(sample string) {
+// sampled takes a text that a language model wrote.
+func (t *teller) sampled(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text = printable(text); len(text) > client.MaxText {
+		text = string([]rune(text)[:client.MaxText/utf8.UTFMax])
+	}
+	t.now.Sample, t.news = text, t.seen > 0
+}
+
+// over takes that the run has ended.
+func (t *teller) over() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now.Over, t.now.Left, t.news = true, 0, t.seen > 0
-	t.now.Sample = printable(sample)
-	if len(t.now.Sample) > client.MaxText {
-		t.now.Sample = string([]rune(t.now.Sample)[:client.MaxText/4])
-	}
 }
 
 // copied returns how far the run is, the last loss as a point of the curve too.

@@ -28,7 +28,8 @@ func TestTeller(t *testing.T) {
 	for step := 7001; step <= steps; step++ {
 		tell.show(train.Progress{Step: step, Steps: steps, Loss: float64(steps - step)})
 	}
-	tell.over("\x1b" + strings.Repeat("é", client.MaxText))
+	tell.sampled("\x1b" + strings.Repeat("é", client.MaxText))
+	tell.over()
 	c := tell.copied()
 	if n := len(c.Points); n > client.MaxPoints || n < client.MaxPoints/4 || c.Points[0].Step != 1 || c.Points[n-1].Step != steps {
 		t.Fatalf("%d points, from %+v to %+v", n, c.Points[0], c.Points[n-1])

@@ -35,8 +35,16 @@ func topReport() *metrics.Report {
 	return r
 }
 
-// shownOn is the text of a screen.
-func shownOn(s tcell.SimulationScreen) string {
+// seenScreen keeps the text that it showed last.
+type seenScreen struct {
+	tcell.SimulationScreen
+	mu   sync.Mutex
+	text string
+}
+
+// Show is called by the goroutine that draws.
+func (s *seenScreen) Show() {
+	s.SimulationScreen.Show()
 	cells, cols, _ := s.GetContents()
 	var b strings.Builder
 	for i, c := range cells {
@@ -45,14 +53,22 @@ func shownOn(s tcell.SimulationScreen) string {
 			b.WriteByte('\n')
 		}
 	}
-	return b.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = b.String()
+}
+
+func (s *seenScreen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text
 }
 
 // TestTopScreen: both sizes have the figures and the curve, and keys do what the last
 // line says.
 func TestTopScreen(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 50}} {
-		s := tcell.NewSimulationScreen("UTF-8")
+		s := &seenScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 		if err := s.Init(); err != nil {
 			t.Fatal(err)
 		}
@@ -74,17 +90,17 @@ func TestTopScreen(t *testing.T) {
 		}()
 		until := func(want string) {
 			t.Helper()
-			for !regexp.MustCompile(want).MatchString(shownOn(s)) {
+			for !regexp.MustCompile(want).MatchString(s.shown()) {
 				if t.Context().Err() != nil {
-					t.Fatalf("%v: no %q in\n%s", size, want, shownOn(s))
+					t.Fatalf("%v: no %q in\n%s", size, want, s.shown())
 				}
 			}
 		}
 		until("asking")
 		reports <- topReport()
 		until(`(?s)2 clients, 3 sessions.*model1 +101 +50 +200 +1\.2500.*loss of model1, process 101.*50\.25 \|\*.*worker .*q quit`)
-		if wide := strings.Contains(shownOn(s), "learning rate  ") && strings.Contains(shownOn(s), "operations/s: matmul 5"); wide != (size[0] == 200) {
-			t.Errorf("%v:\n%s", size, shownOn(s))
+		if wide := strings.Contains(s.shown(), "learning rate  ") && strings.Contains(s.shown(), "operations/s: matmul 5"); wide != (size[0] == 200) {
+			t.Errorf("%v:\n%s", size, s.shown())
 		}
 		s.InjectKey(tcell.KeyTab, 0, 0)
 		until("loss of model0, process 100")

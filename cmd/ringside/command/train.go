@@ -34,6 +34,7 @@ func newTrain() *cobra.Command {
 		restarts    int
 		elastic     bool
 		live        livePage
+		samples     int
 	)
 	c := &cobra.Command{
 		Use:   "train",
@@ -76,7 +77,7 @@ Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-m
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers", "stages", "micro-batches", "exact"); err != nil {
+			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "sample-every", "workers", "stages", "micro-batches", "exact"); err != nil {
 				return err
 			}
 			switch {
@@ -91,6 +92,9 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			}
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
 				o.Sample = -1
+			}
+			if samples > 0 {
+				o.Samples = &train.Samples{Every: samples, Wrote: func(int, string) {}}
 			}
 			m, err := train.Find(model)
 			if err != nil {
@@ -157,6 +161,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.BoolVar(&elastic, "elastic", false, "with --checkpoint and --every, use workers that join the dispatcher from the next checkpoint on")
 	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
+	f.IntVar(&samples, "sample-every", 0, "have a language model write such a sample after every so many steps, too, for --http, --log-dir, top and pages")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
 	f.StringVar(&logDir, "log-dir", "", "folder for losses.jsonl (a JSON object a line for each loss as it is read, again for steps that are taken again, and one in the end), losses.csv, and a file of events for TensorBoard")
@@ -363,6 +368,12 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 			at.rec.Mark(x.Step)
 		}
 	}
+	if o.Samples != nil {
+		o.Samples.Wrote = func(step int, text string) {
+			log.sampled(step, text)
+			tell.sampled(text)
+		}
+	}
 	warned := false
 	o.Started = func() {
 		sess.started()
@@ -380,7 +391,10 @@ func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options
 		fmt.Fprintln(cmd.ErrOrStderr(), why)
 	})
 	p.end()
-	tell.over(sum.Sample)
+	if sum.Sample != "" {
+		tell.sampled(sum.Sample)
+	}
+	tell.over()
 	if e := log.end(sum, err); err == nil {
 		err = e
 	}

@@ -84,6 +84,8 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 		return usagef("--outer-timeout %v: expected above 0; leave it out for the default", f.timeout)
 	case f.peer < 0 || f.peer > f.peers:
 		return usagef("--peer %d: expected 1 to %d, or 0 for all in this process", f.peer, f.peers)
+	case flags.Changed("sample-every"):
+		return usagef("--outer and --sample-every exclude each other: peers write a sample in the end")
 	case flags.Changed("log-dir"):
 		return usagef("--outer and --log-dir exclude each other: --json has the losses of every peer in the end")
 	case o.Checkpoint != "" || o.Resume != "":

@@ -41,14 +41,17 @@ func (f families) add(kind, name string, value float64, labels ...string) {
 		x = &family{kind: kind}
 		f[name] = x
 	}
-	line := name
+	line := append(make([]byte, 0, 128), name...)
 	for i := 0; i < len(labels); i += 2 {
-		line += [2]string{"{", ","}[min(i, 1)] + labels[i] + `="` + escape(labels[i+1]) + `"`
+		line = append(line, "{,"[min(i, 1)])
+		line = append(append(append(line, labels[i]...), `="`...), escape(labels[i+1])...)
+		line = append(line, '"')
 	}
 	if len(labels) > 0 {
-		line += "}"
+		line = append(line, '}')
 	}
-	x.lines = append(x.lines, line+" "+strconv.FormatFloat(value, 'g', -1, 64))
+	line = strconv.AppendFloat(append(line, ' '), value, 'g', -1, 64)
+	x.lines = append(x.lines, string(line))
 }
 
 const (
@@ -56,10 +59,10 @@ const (
 	gauge   = "gauge"
 )
 
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
 // escape is a label's value as the format has it.
-func escape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\uFFFD"))
-}
+func escape(s string) string { return escapes.Replace(strings.ToValidUTF8(s, "\uFFFD")) }
 
 // counted adds a counter of a dispatcher or of a worker. Times become seconds.
 func (f families) counted(prefix, name string, value uint64, labels ...string) {
