@@ -31,6 +31,7 @@
 //	collective/internal/algorithm  the algorithms of collectives: onehost among the ranks
 //	                   of one host, over shared memory; crosshost between hosts, over
 //	                   bulk transfers
+//	collective/internal/tagged  messages with tags between two ranks, beside the calls
 //	collective/rendezvous       this rank's number, and where the others are
 //	collective/launch           starts ranks, here and by a remote shell
 //

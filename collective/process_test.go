@@ -140,11 +140,18 @@ func work(ctx context.Context, g *Group) error {
 		case 4: // round a circle, with several lanes at a time
 			in, tag := make([]float32, n), uint32(rng.IntN(3))
 			before := (g.Rank() + g.Size() - 1) % g.Size()
-			late := RecvTagAsync(ctx, g, plain[:1], before, 9)
+			late := RecvTagAsync(ctx, g, make([]float32, 1), before, 9)
 			w := RecvTagAsync(ctx, g, in, before, tag)
-			err = errors.Join(SendTag(ctx, g, buf, (g.Rank()+1)%g.Size(), tag), w.Wait(ctx))
-			if err == nil {
-				err = errors.Join(SendTag(ctx, g, buf[:1], (g.Rank()+1)%g.Size(), 9), late.Wait(ctx))
+			after := (g.Rank() + 1) % g.Size()
+			for _, step := range []func() error{
+				func() error { return SendTag(ctx, g, buf, after, tag) },
+				func() error { return w.Wait(ctx) },
+				func() error { return SendTag(ctx, g, buf[:1], after, 9) },
+				func() error { return late.Wait(ctx) },
+			} {
+				if err == nil {
+					err = step()
+				}
 			}
 			buf, want = in, float32(before)
 		case 1:

@@ -366,6 +366,58 @@ func TestTaggedErrors(t *testing.T) {
 	}
 }
 
+// TestTaggedLeft: a rank that closes its group ends the sends and receives that need it,
+// though no call is under way, and leaves what it had sent.
+func TestTaggedLeft(t *testing.T) {
+	for name, need := range map[string]func(ctx context.Context, g *Group) error{
+		"receive": func(ctx context.Context, g *Group) error {
+			_, err := RecvTag(ctx, g, make([]byte, 1), 1, 0)
+			return err
+		},
+		"receive from any": func(ctx context.Context, g *Group) error {
+			return RecvTagAsync(ctx, g, make([]byte, 1), AnyRank, 0).Wait(ctx)
+		},
+		"send": func(ctx context.Context, g *Group) error { return SendTag(ctx, g, make([]byte, 1<<20), 1, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			groups, err := Local(2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(t, groups)
+			ctx := hangGuard(t)
+			x := make([]byte, 1)
+			all(t, groups, func(g *Group) error {
+				if g.Rank() == 1 {
+					return errors.Join(SendTag(ctx, g, []byte{8}, 0, 9), g.Close())
+				}
+				if e := asError(t, 0, need(ctx, g)); !errors.Is(e, ErrPeerLost) || e.Rank != 1 {
+					return e
+				}
+				return nil
+			})
+			if groups, err = Local(2, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(t, groups)
+			all(t, groups, func(g *Group) error {
+				if g.Rank() == 1 {
+					return errors.Join(SendTag(ctx, g, []byte{8}, 0, 9), g.Close())
+				}
+				left := func() bool { return g.left.Load() != nil }
+				if err := g.control.await(ctx, left); err != nil {
+					return err
+				}
+				_, err := RecvTag(ctx, g, x, 1, 9)
+				return err
+			})
+			if x[0] != 8 {
+				t.Errorf("received %d", x[0])
+			}
+		})
+	}
+}
+
 // TestTaggedLate: of ranks that wait for each other in lanes, the one that waits for none
 // is late.
 func TestTaggedLate(t *testing.T) {

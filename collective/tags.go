@@ -102,6 +102,7 @@ func (t *tags) begin(ctx context.Context, r *protocol.Request, tag uint32, block
 	d := &delivery{Work: &Work{ctx: ctx, request: *r, done: make(chan struct{})}, blocking: blocking, began: time.Now()}
 	d.late = d.began.Add(t.group.options.Timeout)
 	d.from = r.Peer
+	d.help = func(ctx context.Context) { t.watch(ctx, d) }
 	d.transfer = tagged.Transfer{Call: r.Call, Peer: r.Peer, Tag: tag, Buf: r.Dst}
 	d.transfer.Ended = func() { t.ended(d, nil) }
 	over := ctx.Err() // before it is registered: a nil context panics here
@@ -254,6 +255,14 @@ func (t *tags) do(ctx context.Context, r *protocol.Request, tag uint32) (from in
 
 // wait waits for the end of a transfer on the goroutine of its caller.
 func (t *tags) wait(d *delivery) {
+	t.watch(d.ctx, d)
+	t.sleep(func() bool { t.look(); return t.over(d) }, d.done)
+}
+
+// watch looks for messages until a transfer has ended, for a short time and awake: a
+// message that is on its way comes sooner than a sleeper wakes up. One goroutine of a
+// process does that at a time, and none where it keeps another rank's from running.
+func (t *tags) watch(ctx context.Context, d *delivery) {
 	ended := func() bool {
 		t.look()
 		select {
@@ -264,12 +273,9 @@ func (t *tags) wait(d *delivery) {
 		}
 	}
 	if !ended() && !t.threads && t.awake.TryLock() {
-		func() {
-			defer t.awake.Unlock()
-			t.waiter.WaitFor(ended, func() bool { return d.ctx.Err() != nil }, awakeFor)
-		}()
+		defer t.awake.Unlock()
+		t.waiter.WaitFor(ended, func() bool { return ctx.Err() != nil }, awakeFor)
 	}
-	t.sleep(func() bool { t.look(); return t.over(d) }, d.done)
 }
 
 // sleep looks until it is over: at once where something has changed, else now and then.

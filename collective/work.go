@@ -17,6 +17,8 @@ type Work struct {
 	took    time.Duration
 	from    int          // of a send or receive with a tag: the other rank
 	waiting atomic.Int32 // callers of Wait
+
+	help func(ctx context.Context) // what a caller of Wait does first; nil: nothing
 }
 
 // failed returns a Work that is done.
@@ -36,6 +38,9 @@ func (w *Work) Wait(ctx context.Context) error {
 	}
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
+	if w.help != nil {
+		w.help(ctx)
+	}
 	select {
 	case <-w.done:
 		return w.err

@@ -112,7 +112,7 @@ func runOrders(t *testing.T, m *model) {
 		for to := range m.ranks {
 			for tag := range uint32(2) {
 				l := &lane{from: from, to: to, tag: tag}
-				for range m.rng.IntN(20) {
+				for range m.rng.IntN(40) {
 					l.lengths = append(l.lengths, []int{0, 10, 30 << 10, 100 << 10}[m.rng.IntN(4)]+m.rng.IntN(100))
 				}
 				left += 2 * len(l.lengths)
