@@ -33,7 +33,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check python python-test python-torch bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -109,6 +109,9 @@ python: tools-race tools-python ## bin/python: the Python package as a wheel, wh
 
 python-test: python ## the tests of the Python package, by Debian's python3
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests
+
+python-torch: python ## torch's own tests of torch.distributed over ringside beside gloo, with 2 and 4 ranks: some 15 minutes
+	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 3600 /usr/bin/python3 -B tests/torchs_own.py all
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...

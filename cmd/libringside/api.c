@@ -69,7 +69,12 @@ char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dt
 
 char *ringside_wait(ringside_handle work, int64_t wait_ms, int32_t *state) {
 	REFUSE_FORKED;
-	return goWait(work, wait_ms, state);
+	return goWait(work, wait_ms, state, NULL);
+}
+
+char *ringside_wait_from(ringside_handle work, int64_t wait_ms, int32_t *state, int32_t *from) {
+	REFUSE_FORKED;
+	return goWait(work, wait_ms, state, from);
 }
 
 /* Of Python. Only the first thread runs handlers, so only it asks and is answered. */

@@ -158,7 +158,7 @@ func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Po
 }
 
 //export goWait
-func goWait(h C.ringside_handle, limit C.int64_t, st *C.int32_t) *C.char {
+func goWait(h C.ringside_handle, limit C.int64_t, st, from *C.int32_t) *C.char {
 	w, err := get[*collective.Work](&all, uint64(h))
 	if err != nil {
 		return text(err)
@@ -169,6 +169,9 @@ func goWait(h C.ringside_handle, limit C.int64_t, st *C.int32_t) *C.char {
 	}
 	if err == nil {
 		*st = C.int32_t(s)
+	}
+	if err == nil && s == done && from != nil {
+		*from = C.int32_t(w.From())
 	}
 	return text(err)
 }

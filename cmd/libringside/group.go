@@ -26,6 +26,10 @@ func newGroup(g *collective.Group, interrupted func() bool) *group {
 func (g *group) request(kind, op, dtype, peer int, dst, src []byte, send, recv []int) (*collective.Raw, error) {
 	r := &collective.Raw{Kind: protocol.Kind(kind), Op: element.Reduction(op), DType: element.DType(dtype), Peer: peer,
 		Scale: 1, Dst: dst, Src: src, Send: send, Recv: recv}
+	if r.Kind.Paired() && int(r.Kind) == kind && op >= 0 {
+		r.Tagged, r.Tag = true, uint32(op)
+		r.Op, op = element.None, int(element.None)
+	}
 	if int(r.Kind) != kind || int(r.Op) != op || int(r.DType) != dtype {
 		return nil, fmt.Errorf("%w: kind %d, op %d, dtype %d: expected numbers of ringside.h", errArgument, kind, op, dtype)
 	}
@@ -57,21 +61,19 @@ func (g *group) start(r *collective.Raw) *collective.Work {
 // wait waits for a call that was started, at most so long; a negative duration is no
 // limit.
 func wait(w *collective.Work, limit time.Duration) (state, error) {
-	if limit < 0 {
-		<-w.Done()
-		return done, w.Err()
+	if limit != 0 {
+		ctx := context.Background()
+		if limit > 0 {
+			c, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			ctx = c
+		}
+		_ = w.Wait(ctx) // Err says the same
 	}
 	select {
 	case <-w.Done():
 		return done, w.Err()
 	default:
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-w.Done():
-		return done, w.Err()
-	case <-timer.C:
 		return pending, nil
 	}
 }

@@ -101,6 +101,39 @@ func TestCalls(t *testing.T) {
 }
 
 // TestRefused: numbers that do not fit are refused, never cut.
+// TestPairs: sends and receives have a tag, and do not wait for each other.
+func TestPairs(t *testing.T) {
+	groups := opened(t, 2, func() bool { return false })
+	defer closed(groups)
+	pair := func(rank int, kind protocol.Kind, tag, peer int, b []byte) *collective.Raw {
+		r, err := groups[rank].request(int(kind), tag, int(element.U8), peer, b, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a, b := []byte{0}, []byte{0}
+	late := groups[0].start(pair(0, protocol.Recv, 5, -1, a))
+	if s, err := wait(late, 0); s != pending || err != nil {
+		t.Errorf("a receive without a send: %v %v", s, err)
+	}
+	if err := groups[1].call(pair(1, protocol.Send, 6, 0, []byte{6})); err != nil {
+		t.Error(err)
+	}
+	if err := groups[0].call(pair(0, protocol.Recv, 6, 1, b)); err != nil || b[0] != 6 {
+		t.Errorf("%d: %v", b[0], err)
+	}
+	if err := groups[1].call(pair(1, protocol.Send, 5, 0, []byte{5})); err != nil {
+		t.Error(err)
+	}
+	if s, err := wait(late, patience); s != done || err != nil || a[0] != 5 || late.From() != 1 {
+		t.Errorf("from any rank: %v %v, %d from %d", s, err, a[0], late.From())
+	}
+	if _, err := groups[0].request(int(protocol.Send), -1, int(element.U8), 1, a, nil, nil, nil); !errors.Is(err, errArgument) {
+		t.Errorf("a negative tag: %v", err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	g := opened(t, 1, func() bool { return false })[0]
 	defer g.close()

@@ -19,7 +19,7 @@
  *
  * Threads. Any thread may call any function, several at a time. The calls of one group
  * run in the order in which they were issued, one after the other: threads must agree on
- * an order that is the same on all ranks.
+ * an order that is the same on all ranks. Sends and receives are apart from that order.
  *
  * Processes. The library starts threads at its first use. A process that is forked after
  * that has none of them: there every function returns an error. Fork before the first use,
@@ -56,8 +56,10 @@ enum {
 	RINGSIDE_GATHER = 7,         /* dst: the root's whole; src: this rank's part */
 	RINGSIDE_ALL_TO_ALL = 8,     /* dst: a part from each rank; src: a part for each rank */
 	RINGSIDE_BARRIER = 9,        /* no buffers */
+	/* These two run beside the other calls, and those of one peer and tag in their order. op
+	 * is the tag. */
 	RINGSIDE_SEND = 10,          /* dst: the values; peer: the receiver */
-	RINGSIDE_RECV = 11           /* dst: the values; peer: the sender */
+	RINGSIDE_RECV = 11           /* dst: the values; peer: the sender, -1 for any */
 };
 
 /* Reductions. The bitwise ones are for integers, the mean is for floats. */
@@ -107,14 +109,14 @@ char *ringside_open_give(ringside_handle opening, const void *values, const int6
 char *ringside_close(ringside_handle handle);
 
 /* ringside_call makes a call of a group on this thread and returns when it is done. op is
- * for reductions, else 0; peer is the root or the other rank, else 0. send has elements
+ * for reductions, or a tag, else 0; peer is the root or the other rank, else 0. send has elements
  * by rank of src, recv of dst, where parts differ; NULL: parts of one length. */
 char *ringside_call(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
 	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
 	const int64_t *send, const int64_t *recv);
 
 /* ringside_start starts a call and returns its handle. Calls that are issued later wait
- * for it. */
+ * for it, unless it is a send or receive. */
 char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
 	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
 	const int64_t *send, const int64_t *recv, ringside_handle *work);
@@ -123,6 +125,10 @@ char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dt
  * returns RINGSIDE_PENDING or RINGSIDE_DONE in *state, or the call's error. In both of
  * the latter cases the handle is gone. */
 char *ringside_wait(ringside_handle work, int64_t wait_ms, int32_t *state);
+
+/* ringside_wait_from is ringside_wait that with RINGSIDE_DONE returns the other rank of a
+ * send or receive in *from: of a receive from any rank the sender. */
+char *ringside_wait_from(ringside_handle work, int64_t wait_ms, int32_t *state, int32_t *from);
 
 /* ringside_on_wait gives the functions of an interpreter of Python, which a ringside_call
  * on the process's first thread then calls about every 20 ms while it waits:

@@ -12,6 +12,7 @@ VERSION = 1  # of ringside.h
 PENDING, EXCHANGE, DONE = 0, 1, 2
 (ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
  BARRIER, SEND, RECV) = range(1, 12)
+ANY = -1  # rank
 SUM, PROD, MIN, MAX, AND, OR, XOR, MEAN = range(1, 9)
 F32, F64, I32, I64, U8, BOOL, F16, BF16 = range(1, 9)
 VALUE = 4096
@@ -29,6 +30,7 @@ _functions = {
     "ringside_call": _call,
     "ringside_start": _call + (_ptr,),
     "ringside_wait": (_u64, _i64, _ptr),
+    "ringside_wait_from": (_u64, _i64, _ptr, _ptr),
 }
 _library = None
 _loading = threading.Lock()
@@ -114,7 +116,8 @@ def start(arguments):
 
 
 def wait(work, milliseconds):
-    """Reports whether a started call is done, which it waits for."""
-    state = _i32()
-    check(_library.ringside_wait(work, milliseconds, ctypes.byref(state)))
-    return state.value == DONE
+    """Waits for a started call, and returns whether it is done, and the other rank of a send
+    or receive."""
+    state, peer = _i32(), _i32(ANY)
+    check(_library.ringside_wait_from(work, milliseconds, ctypes.byref(state), ctypes.byref(peer)))
+    return state.value == DONE, peer.value

@@ -68,6 +68,7 @@ class _Work(Work):
         self._finish, self._keep = finish, keep
         self._lock = threading.Lock()
         self._handle = None  # of the started call
+        self._peer = native.ANY  # the sender, once a started receive is done
         self._done, self._error, self._future = False, None, None
 
     def _start(self):
@@ -113,7 +114,8 @@ class _Work(Work):
                 return True
             error = None
             try:
-                if not native.wait(self._handle, milliseconds):
+                done, self._peer = native.wait(self._handle, milliseconds)
+                if not done:
                     return False
             except RingsideError as e:
                 error = e
@@ -136,6 +138,11 @@ class _Work(Work):
                 return False
             _slot = None
             return True
+
+    def _source_rank(self):
+        return self._peer
+
+    source_rank = _source_rank
 
     def synchronize(self):
         self.wait()
@@ -195,7 +202,7 @@ class ProcessGroupRingside(ProcessGroup):
             raise RuntimeError("ringside.torch does not encrypt what goes between hosts: unset RINGSIDE_TLS where the "
                                "network is yours, else use another back end")
         self._rank, self._size = rank, size
-        self._store, self._timeout, self._barriers = store, timeout, 0
+        self._store, self._timeout, self._barriers, self._calls = store, timeout, 0, 0
         self._order = threading.Lock()  # held while a call begins
         self._live, self._recent = set(), collections.deque(maxlen=8)  # torch keeps only the C++ half of a work
         self._watched = None
@@ -216,6 +223,12 @@ class ProcessGroupRingside(ProcessGroup):
     def _get_backend_name(self):
         return "ringside"
 
+    def _set_sequence_number_for_group(self):
+        self._calls = 0
+
+    def _get_sequence_number_for_group(self):
+        return self._calls
+
     def _watch(self, work):
         """Has the group's thread complete the future of work."""
         if self._watched is None:
@@ -223,15 +236,18 @@ class ProcessGroupRingside(ProcessGroup):
             threading.Thread(target=_settle_all, args=(self._watched,), name="ringside", daemon=True).start()
         self._watched.put(work)
 
-    def _make(self, kind, output, dst=None, src=None, op=0, dtype=native.U8, peer=0, send=None, recv=None, finish=None):
-        """Makes a call of buffers, which are dense tensors."""
+    def _make(self, kind, output, dst=None, src=None, op=0, dtype=native.U8, peer=0, send=None, recv=None, finish=None,
+              inline=INLINE):
+        """Makes a call of buffers, which are dense tensors. One of at most inline bytes does
+        not begin yet."""
         n, m = (0 if t is None else _bytes(t) for t in (dst, src))
         arguments = (self._handle, kind, op, dtype, peer, dst.data_ptr() if n else None, n,
                      src.data_ptr() if m else None, m, send, recv)
+        self._calls += kind not in (native.SEND, native.RECV)
         work = _Work(self, arguments, output, finish, (dst, src, send, recv))
         self._live.add(work)
         self._recent.append(work)
-        if max(n, m) <= INLINE:
+        if max(n, m) <= inline:
             _push(work)
         else:
             _push(None)
@@ -356,25 +372,34 @@ class ProcessGroupRingside(ProcessGroup):
         _push(None)
         self._barriers += 1
         key = f"ringside/barrier/{self._barriers}"
-        if timeout is None or timeout.total_seconds() <= 0:
+        if isinstance(timeout, (int, float)):
+            timeout = datetime.timedelta(seconds=timeout)
+        if timeout is None or timeout.total_seconds() < 0:
             timeout = self._timeout
-        if self._rank > 0:
+        within = f"{round(timeout.total_seconds() * 1000)} ms"
+        if self._rank > 0:  # texts as torch's own
             self._store.set(f"{key}/{self._rank}", "")
-            if not self._came(f"{key}/all", timeout):
-                raise RingsideError(f"ringside: rank 0 was not in the monitored barrier, or said nothing, for {timeout}")
-            late = self._store.get(f"{key}/all").decode()
-        else:
-            deadline, late = time.monotonic() + timeout.total_seconds(), []
-            for other in range(1, self._size):
-                left = max(deadline - time.monotonic(), 0.001)
-                if not self._came(f"{key}/{other}", datetime.timedelta(seconds=left)):
-                    late.append(other)
-                    if not wait_all_ranks:
-                        break
-            late = ", ".join(map(str, late))
-            self._store.set(f"{key}/all", late)
+            failed = f"said nothing in {within}"
+            if self._came(f"{key}/all", timeout):
+                failed = self._store.get(f"{key}/all").decode()
+            if failed:
+                raise RingsideError(f"ringside: Rank {self._rank} successfully reached monitoredBarrier, but received errors "
+                                    f"while waiting for send/recv from rank 0: {failed}")
+            return
+        deadline, late, failed = time.monotonic() + timeout.total_seconds(), [], ""
+        for other in range(1, self._size):
+            left = max(deadline - time.monotonic(), 0.001)
+            if not self._came(f"{key}/{other}", datetime.timedelta(seconds=left)):
+                late.append(str(other))
+                if not wait_all_ranks:
+                    break
         if late:
-            raise RingsideError(f"ringside: rank {late} was not in the monitored barrier within {timeout}")
+            failed = f"Rank{'s' if wait_all_ranks else ''} {', '.join(late)} failed to pass monitoredBarrier in {within}"
+        if not timeout:
+            failed = f"Rank 0 timed out in monitoredBarrier after {within}"
+        self._store.set(f"{key}/all", failed)
+        if failed:
+            raise RingsideError(f"ringside: {failed}")
 
     def _came(self, key, timeout):
         """Waits for a key of the store and reports whether it came in time."""
@@ -383,6 +408,18 @@ class ProcessGroupRingside(ProcessGroup):
         except RuntimeError:
             return False
         return True
+
+    def send(self, tensors, to, tag=0):
+        return self._make(native.SEND, tensors, _dense(tensors[0]), op=tag, peer=to, inline=-1)
+
+    def recv(self, tensors, source, tag=0):
+        t = tensors[0]
+        d = t.detach() if t.is_contiguous() else torch.empty(t.shape, dtype=t.dtype)
+        finish = None if t.is_contiguous() else lambda: t.detach().copy_(d)
+        return self._make(native.RECV, tensors, d, op=tag, peer=source, inline=-1, finish=finish)
+
+    def recv_anysource(self, tensors, tag=0):
+        return self.recv(tensors, native.ANY, tag)
 
     def barrier(self, opts=None):
         return self._make(native.BARRIER, [])
