@@ -17,21 +17,33 @@ func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
 
 // ViewBytes is View of t's memory image, for any dtype; see FromBytes.
 func (t *Tensor) ViewBytes(f func([]byte) error) error {
+	b, release, err := t.Pin()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f(b)
+}
+
+// Pin returns t's memory image as ViewBytes does, for reads that end later. It stays as
+// it is until release is called, once, by any goroutine. Until then the worker keeps the
+// memory, also when t is assigned another value or freed.
+func (t *Tensor) Pin() (b []byte, release func(), err error) {
 	s := t.v.s
 	if s == nil && t.v.err != nil {
-		return t.v.err
+		return nil, nil, t.v.err
 	}
 	if err := s.enter("read"); err != nil {
-		return err
+		return nil, nil, err
 	}
 	got, err := s.fetch(t.v)
 	s.leave()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer got.Release()
 	if want := t.v.shape.Elems() * t.v.dtype.Size(); len(got.Bytes) != want {
-		return fmt.Errorf("tensor: engine %s returned %d bytes for %v, expected %d", s.eng.Name(), len(got.Bytes), t.v, want)
+		got.Release()
+		return nil, nil, fmt.Errorf("tensor: engine %s returned %d bytes for %v, expected %d", s.eng.Name(), len(got.Bytes), t.v, want)
 	}
-	return f(got.Bytes)
+	return got.Bytes, got.Release, nil
 }

@@ -38,8 +38,18 @@ func opError(op Op, args []Arg, err error) error {
 // stack is a list of callers, innermost first. File and line are looked up only for an
 // error, since that costs more than an operation.
 type stack struct {
-	pcs [32]uintptr
-	n   int
+	pcs  [32]uintptr
+	n    int
+	text string // file and line in another language, instead
+}
+
+// callersOf returns the stack of the caller's caller, or the place that the Site of s's
+// options returns.
+func callersOf(s *Session) stack {
+	if s.site != nil {
+		return stack{text: s.site()}
+	}
+	return callers()
 }
 
 // callers returns the stack of the caller's caller.
@@ -54,6 +64,9 @@ func callSite() string { return callers().String() }
 // String returns the file and line of the innermost caller outside the tensor packages.
 // Their tests count as outside.
 func (c stack) String() string {
+	if c.text != "" {
+		return c.text
+	}
 	frames := runtime.CallersFrames(c.pcs[:c.n])
 	for {
 		f, more := frames.Next()

@@ -152,7 +152,7 @@ func (r *recording) instr(op Op, ints []int64, args []Ref, d DType, shape Shape)
 	p.Args = append(p.Args, args...)
 	p.Ints = append(p.Ints, ints...)
 	if op.Info().Fallible {
-		r.sites = append(r.sites, siteMark{i, callers()})
+		r.sites = append(r.sites, siteMark{i, callersOf(r.s)})
 	}
 	return Ref(i)
 }

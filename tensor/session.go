@@ -16,6 +16,10 @@ type SessionOptions struct {
 	Seed uint64
 	// Context bounds every wait of the session. The default is context.Background().
 	Context context.Context
+	// Site returns the file and line that a call comes from, for errors. It is called in
+	// the goroutine of the call. The default is the line of Go outside of these packages;
+	// clients in other languages have their own.
+	Site func() string
 }
 
 // Session records operations on tensors and has an Engine run them. It does no I/O until
@@ -32,6 +36,7 @@ type SessionOptions struct {
 type Session struct {
 	eng    Engine
 	ctx    context.Context
+	site   func() string // see SessionOptions.Site; or nil
 	busy   atomic.Bool
 	closed atomic.Bool
 	err    error
@@ -66,7 +71,7 @@ type SessionStats struct {
 // NewSession starts a session on eng. The session owns eng and closes it.
 func NewSession(eng Engine, opts *SessionOptions) *Session {
 	o := *cmp.Or(opts, &SessionOptions{})
-	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), next: 1, settled: true}
+	s := &Session{eng: eng, ctx: cmp.Or(o.Context, context.Background()), site: o.Site, next: 1, settled: true}
 	if e, ok := eng.(Bounded); ok {
 		s.dropped.most = int(min(e.MaxBytes(), math.MaxInt))
 	}
@@ -127,8 +132,17 @@ func (s *Session) enter(what string) error {
 
 func (s *Session) leave() { s.busy.Store(false) }
 
-// fail makes err sticky if it is the first error, and returns it.
+// fail makes err, which is found while recording, sticky if it is the first error, and
+// returns it.
 func (s *Session) fail(err error) error {
+	if e, ok := err.(*OpError); ok && s.site != nil {
+		e.Site = s.site()
+	}
+	return stick(s, err)
+}
+
+// stick makes err the error of s if it is the first, and returns it.
+func stick(s *Session, err error) error {
 	if s.err == nil {
 		s.err = err
 	}
@@ -223,7 +237,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		if err = located(err, sites); errors.Is(err, ErrNoSpace) {
 			err = s.large.explain(err, s.stats.Live)
 		}
-		return Fetched{}, s.fail(s.lost(err))
+		return Fetched{}, stick(s, s.lost(err))
 	}
 	if v == nil {
 		return Fetched{}, s.err

@@ -503,3 +503,36 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestSite: errors name the place that the options give, where operations are recorded
+// and where they run.
+func TestSite(t *testing.T) {
+	line := "program.py:1"
+	eng := &recorder{}
+	s := NewSession(eng, &SessionOptions{Site: func() string { return line }})
+	defer s.Close()
+	x := From(s, []float32{1, 2})
+	if err := x.Add(From(s, []float32{1, 2, 3})).Err(); err == nil || !strings.HasSuffix(err.Error(), "(recorded at program.py:1)") {
+		t.Errorf("recording: %v", err)
+	}
+	_ = s.ClearErr()
+	x.IndexSelect(0, From(s, []int64{7}))
+	line = "program.py:2"
+	eng.fail = &RunError{Instr: 0, Op: "index_select", Err: ErrIndex}
+	if err := s.Sync(); err == nil || !strings.HasSuffix(err.Error(), "(recorded at program.py:1)") {
+		t.Errorf("running: %v", err)
+	}
+}
+
+// TestPin: a pinned value has its content, and is given back once.
+func TestPin(t *testing.T) {
+	s, _ := newRecorded(t)
+	b, release, err := From(s, []uint8{1, 2, 3}).Pin()
+	if err != nil || !slices.Equal(b, make([]byte, 3)) { // the recorder's answer
+		t.Fatalf("%v, %v", b, err)
+	}
+	release()
+	if _, _, err := Zeros(nil, F32, 1).Pin(); err == nil {
+		t.Error("a tensor that stands for an error was pinned")
+	}
+}

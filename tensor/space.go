@@ -60,7 +60,7 @@ func (l *largeValues) add(v *value, n int) {
 	if n < largeBytes {
 		return
 	}
-	site := callers()
+	site := callersOf(v.s)
 	v.site = &site
 	if len(l.list) >= max(l.full, 64) {
 		l.list = slices.DeleteFunc(l.list, func(p weak.Pointer[value]) bool { return !p.Value().lives() })

@@ -12,17 +12,16 @@
 
 #include "_cgo_export.h"
 
-static int forked; /* written by the child before it runs anything else */
+int ringside_forked; /* written by the child before it runs anything else */
 
-static void in_child(void) { forked = 1; }
+static void in_child(void) { ringside_forked = 1; }
 
 /* A library that is loaded registers its handler before any function can be called. */
 __attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
 
 #define REFUSE_FORKED \
-	if (forked) \
-	return strdup("ringside: this process was forked from one that uses ringside, whose threads it lacks: " \
-		"start it by spawn, or use ringside after the fork alone")
+	if (ringside_forked) \
+	return strdup(RINGSIDE_FORKED_TEXT)
 
 uint32_t ringside_version(void) { return RINGSIDE_VERSION; }
 

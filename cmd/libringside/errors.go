@@ -1,6 +1,10 @@
 package main
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ringside-go/ringside/tensor"
+)
 
 var (
 	// errHandle is returned for a handle that is not in use, or is of another kind.
@@ -12,3 +16,27 @@ var (
 	// errInterrupted is the cause of a call that ended because of a signal.
 	errInterrupted = errors.New("ringside: interrupted by a signal")
 )
+
+// failure is the text of an error, which the caller takes once: its kind, and what it
+// says.
+type failure string
+
+// kinds name the errors that callers in other languages may want to tell apart.
+var kinds = []struct {
+	err  error
+	name string
+}{
+	{errInterrupted, "interrupted"}, {tensor.ErrShape, "shape"}, {tensor.ErrDType, "dtype"}, {tensor.ErrIndex, "index"},
+	{tensor.ErrNoSpace, "memory"}, {tensor.ErrReleased, "released"}, {tensor.ErrNoGrad, "grad"}, {tensor.ErrLost, "lost"}, {tensor.ErrClosed, "closed"},
+	{errHandle, "handle"},
+}
+
+// failureOf returns the failure of an error.
+func failureOf(err error) failure {
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return failure(k.name + "\n" + err.Error())
+		}
+	}
+	return failure("\n" + err.Error())
+}

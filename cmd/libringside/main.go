@@ -5,15 +5,21 @@
 // ringside.h is its interface: versions, threads and ownership are described there.
 // Clients of other languages call it; those in Python are in the folder python.
 //
-// api.c has the functions of the header. It refuses calls in a forked child and passes
-// the others on to cgo_unsafe.go, which turns pointers of C into slices. The other
-// files do the work, without cgo:
+// api.c and session.c have the functions of the header. They refuse calls in a forked
+// child and pass the others on to cgo_unsafe.go and session_unsafe.go, which turn
+// pointers of C into slices. The other files do the work, without cgo:
 //
-//	handle.go   what C holds in place of Go pointers
-//	errors.go   errors as text
-//	pulse.go    the contexts of calls that a signal of the caller's language interrupts
-//	open.go     groups are made, step by step
-//	group.go    calls of a group
+//	handle.go      what C holds in place of Go pointers
+//	errors.go      errors as text
+//	pulse.go       the contexts of calls that a signal of the caller's language interrupts
+//	open.go        groups are made, step by step
+//	group.go       calls of a group
+//	session.go     sessions, and operations on their tensors
+//	graph.go       tensors that graphs need, and gradients
+//	optimizer.go   optimizers of tensors
+//	file.go        tensors in files
+//	cluster.go     clusters that end with this process
+//	table.go       the op table, and names of signals
 package main
 
 func main() {}

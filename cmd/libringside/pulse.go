@@ -10,10 +10,10 @@ import (
 // their context at least every 100 ms.
 const pulseEvery = 20 * time.Millisecond
 
-// pulse is the context of a group's calls on their callers' threads. A call that waits
-// looks at Err often, on its own thread. There Err asks the caller's language, at most
-// once in pulseEvery, whether a signal ends the call. Python's handlers, for example, run
-// on that thread alone.
+// pulse is the context of the calls of a group or session on their callers' threads. A
+// call that waits looks at Err often, on its own thread. There Err asks the caller's
+// language, at most once in pulseEvery, whether a signal ends the call. Python's
+// handlers, for example, run on that thread alone.
 type pulse struct {
 	context.Context
 	end         context.CancelCauseFunc
@@ -25,6 +25,14 @@ type pulse struct {
 func newPulse(interrupted func() bool) *pulse {
 	ctx, end := context.WithCancelCause(context.Background())
 	return &pulse{Context: ctx, end: end, interrupted: interrupted}
+}
+
+// renew begins anew after an interruption, before a call. No call is under way.
+func (p *pulse) renew() {
+	if p.Context.Err() != nil {
+		p.Context, p.end = context.WithCancelCause(context.Background())
+	}
+	p.next.Store(0)
 }
 
 // Err returns nil until a signal has ended the call.

@@ -4,6 +4,7 @@
  * returns that of the library. Callers compare the two before any other call.
  *
  *     1   groups of ranks and their calls
+ *     2   sessions and tensors
  *
  * Errors. A function that can fail returns NULL, or a text for people: what failed, its
  * value, what was expected. The caller frees it by ringside_free. Results are then not
@@ -38,7 +39,7 @@
 extern "C" {
 #endif
 
-#define RINGSIDE_VERSION 1
+#define RINGSIDE_VERSION 2
 
 typedef uint64_t ringside_handle; /* 0 is none */
 
@@ -139,6 +140,141 @@ char *ringside_wait_from(ringside_handle work, int64_t wait_ms, int32_t *state, 
 void ringside_on_wait(int (*ensure)(void), void (*release)(int), int (*check)(void),
 	void (*fetch)(void **, void **, void **));
 int32_t ringside_raised(void **type, void **value, void **traceback);
+
+/* ---- Sessions and tensors
+ *
+ * These functions return a number, or a negative one for a failure, whose text
+ * ringside_failure returns. Options are a text in JSON, whose keys are in session.go,
+ * optimizer.go, file.go and cluster.go beside this header; "{}" is the defaults.
+ *
+ * A session is a handle; ringside_close closes it, also while another thread waits in a
+ * call of it. Tensors are numbers greater than 0, each of one session, used once, until
+ * ringside_drop. Any thread may use a session: calls run one after another. An operation
+ * does no I/O; read, view and flush wait, until a signal ends that (see ringside_on_wait):
+ * the session and its tensors are then as before.
+ *
+ * A tensor that was dropped keeps its value as long as the graph of a result needs it. */
+
+#define RINGSIDE_FORKED_TEXT "ringside: this process was forked from one that uses ringside, whose threads it lacks: " \
+	"start it by spawn, or use ringside after the fork alone"
+
+/* What every function returns in a forked child. */
+#define RINGSIDE_IN_CHILD INT64_MIN
+
+/* What they return in a handler of a signal that interrupts a wait; and for a copy. */
+#define RINGSIDE_NESTED (INT64_MIN + 1)
+#define RINGSIDE_NO_MEMORY (INT64_MIN + 2)
+
+/* ringside_failure returns the text of a failure, once, for ringside_free: a line with
+ * its kind (shape, dtype, index, memory, released, grad, lost, closed, interrupted,
+ * handle, or none), and what it says. */
+char *ringside_failure(int64_t failure);
+
+/* ringside_table returns the op table and the element types, ringside_about what a
+ * session, cluster, optimizer or file is, as JSON in a text for ringside_free. */
+int64_t ringside_table(char **json);
+int64_t ringside_about(ringside_handle handle, char **json);
+
+/* ringside_session opens a session and returns its handle; ringside_cluster starts a
+ * dispatcher and workers, which end with this process or by ringside_close. */
+int64_t ringside_session(const char *options);
+int64_t ringside_cluster(const char *options);
+
+/* ringside_signal returns the number of a signal of that name, for a call's head. */
+int64_t ringside_signal(const char *name);
+
+/* ringside_apply records an operation and returns its result. A call is so many words:
+ *
+ *     head         from the lowest bit: 12 bits operation, 13 number of arguments,
+ *                  8 number of attributes, 8 one for each of the first arguments: it is
+ *                  a number; 1 no graph; 16 the signal
+ *     arguments    tensors, or the bits of a double
+ *     attributes   the integers of the op table; of random operations without offset */
+int64_t ringside_apply(ringside_handle session, const int64_t *call, int64_t words);
+
+/* ringside_upload copies a memory image, row-major and little endian, and returns the
+ * tensor. Of head the last two fields count. */
+int64_t ringside_upload(ringside_handle session, int64_t head, int32_t dtype, const void *data,
+	int64_t bytes, const int64_t *shape, int64_t rank);
+
+/* ringside_drop drops tensors. Unknown numbers are left out. It never waits: it returns 1,
+ * with nothing dropped, while another call of the session is under way. */
+int64_t ringside_drop(ringside_handle session, const int64_t *tensors, int64_t n);
+
+/* ringside_describe writes a tensor's element type, 1 if it is a leaf that requires a
+ * gradient or 2 if it has a graph, its number of dims, and the dims. */
+#define RINGSIDE_MAX_RANK 8
+#define RINGSIDE_DESCRIPTION 11
+int64_t ringside_describe(ringside_handle session, int64_t tensor, int64_t *description);
+
+/* ringside_scope returns a mark, for mark 0; else it drops the tensors made since the
+ * mark, but those to be kept. */
+int64_t ringside_scope(ringside_handle session, int64_t mark, const int64_t *keep, int64_t n);
+
+/* ringside_item writes the one element of a tensor, at most 8 bytes, and returns its
+ * type. */
+int64_t ringside_item(ringside_handle session, int64_t tensor, void *element);
+
+/* ringside_read copies a tensor's memory image. ringside_view returns where it lies, and a
+ * handle: the memory is to be read only, and stays as it is until ringside_close. */
+int64_t ringside_read(ringside_handle session, int64_t tensor, void *dst, int64_t bytes);
+int64_t ringside_view(ringside_handle session, int64_t tensor, void **data, int64_t *bytes);
+
+/* ringside_flush submits what is recorded and, with wait, waits until it has run. */
+int64_t ringside_flush(ringside_handle session, int32_t wait);
+
+/* ringside_seed restarts the session's random numbers. */
+int64_t ringside_seed(ringside_handle session, int64_t seed);
+
+/* ringside_grad computes the gradients of loss with respect to n tensors; output is the
+ * gradient of loss itself, 0 for 1. ringside_backward adds them to those of the leaves.
+ * flags: 1 keeps the graph, 2 gives the gradients one, 4 gives zeros for tensors that
+ * loss does not depend on. */
+int64_t ringside_grad(ringside_handle session, int64_t loss, int64_t output, int32_t flags,
+	const int64_t *xs, int64_t n, int64_t *gradients);
+int64_t ringside_backward(ringside_handle session, int64_t loss, int64_t output, int32_t flags);
+
+/* ringside_tensor does something with a tensor, and another. */
+enum {
+	RINGSIDE_GRADIENT = 1,     /* returns the gradient that backward left, 0 for none */
+	RINGSIDE_SET_GRADIENT = 2, /* replaces it; other 0 removes it */
+	RINGSIDE_DETACH = 3,       /* returns the same value without a graph */
+	RINGSIDE_REQUIRE_GRAD = 4, /* makes it a leaf that requires a gradient */
+	RINGSIDE_ASSIGN = 5,       /* gives it the value of other, with its graph */
+	RINGSIDE_ASSIGN_VALUE = 6, /* the same without the graph */
+	RINGSIDE_SET_SIGNAL = 7    /* gives it the signal of the number other */
+};
+int64_t ringside_tensor(ringside_handle session, int32_t what, int64_t tensor, int64_t other);
+
+/* ringside_optimizer makes an optimizer of tensors and returns its handle. ringside_step
+ * updates them with gradients, 0 for none; NULL: those that ringside_backward left.
+ * Their norm is clipped to clip, unless that is 0.
+ * ringside_state returns its tensors, ringside_restore takes those of another. */
+int64_t ringside_optimizer(ringside_handle session, const char *options, const int64_t *params, int64_t n);
+int64_t ringside_step(ringside_handle optimizer, double lr, double clip, const int64_t *gradients, int64_t n);
+int64_t ringside_state(ringside_handle optimizer, int64_t *tensors, int64_t n);
+int64_t ringside_restore(ringside_handle optimizer, int64_t steps, const int64_t *tensors, int64_t n);
+
+/* ringside_save writes tensors to a safetensors file, as a whole or not at all.
+ * ringside_file opens one and returns its handle; ringside_load makes a tensor of one in
+ * it. */
+int64_t ringside_save(ringside_handle session, const char *path, const char *options,
+	const int64_t *tensors, int64_t n);
+int64_t ringside_file(const char *path);
+int64_t ringside_load(ringside_handle session, ringside_handle file, const char *name);
+
+/* ringside_lend makes the structures of DLPack of a tensor: out[0] is version 0, out[1]
+ * version 1.0; the deleter of either frees both. code and bits are the element type in
+ * DLPack. Without a copy the memory is to be read only. ringside_unused is the destructor
+ * of a capsule of Python with one of them. */
+int64_t ringside_lend(ringside_handle session, int64_t tensor, int32_t copy, int32_t code, int32_t bits, void **out);
+void ringside_unused(void *capsule);
+
+/* ringside_on_site has errors name the line of Python that recorded an operation. The
+ * functions are PyGILState_Ensure, PyGILState_Release, PyEval_GetFrame, PyFrame_GetBack,
+ * PyFrame_GetCode, PyFrame_GetLineNumber, PyObject_GetAttrString, PyUnicode_AsUTF8,
+ * Py_IncRef, Py_DecRef, PyErr_Clear, PyCapsule_IsValid and PyCapsule_GetPointer; frames of files in folder are left out. */
+void ringside_on_site(void **functions, int32_t n, const char *folder);
 
 #ifdef __cplusplus
 }

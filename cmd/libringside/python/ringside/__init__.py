@@ -1,8 +1,41 @@
-"""ringside for Python. Importing it loads nothing: ringside.torch is a back end of
-torch.distributed, and loads the library when the first group is made."""
+"""ringside for Python: tensors with the names of the array API standard, computed by workers
+in other processes or in this one, with gradients, layers and optimizers.
+
+    import ringside as rs
+
+    x = rs.asarray([[1.0, 2.0], [3.0, 4.0]])
+    y = (x @ x.T).sum(axis=0)
+    print(y)                        # Tensor([16., 36.], dtype=float32)
+
+Importing it loads no library and starts nothing: the first tensor does. ringside.torch is a
+back end of torch.distributed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ringside.errors import RingsideError
+
+if TYPE_CHECKING:
+    from ringside._api import *  # noqa: F401,F403
 
 __version__ = "0.1.0"
 
 
-class RingsideError(RuntimeError):
-    """An error of the library: what failed, its value, what was expected."""
+def __getattr__(name: str) -> Any:
+    """Imports everything when the first name is used."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'ringside' has no attribute {name!r}")
+    import importlib
+
+    api = importlib.import_module("ringside._api")
+    if not hasattr(api, name):
+        raise AttributeError(f"module 'ringside' has no attribute {name!r}")
+    globals().update({n: getattr(api, n) for n in api.__all__})
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    import importlib
+
+    return sorted({*globals(), *importlib.import_module("ringside._api").__all__})

@@ -2,12 +2,14 @@
 that only forks, such as a launcher, has none of its threads."""
 
 import ctypes
+import json
 import os
 import threading
 
-from ringside import RingsideError
+from ringside import errors
+from ringside.errors import RingsideError
 
-VERSION = 1  # of ringside.h
+VERSION = 2  # of ringside.h
 
 PENDING, EXCHANGE, DONE = 0, 1, 2
 (ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
@@ -31,6 +33,37 @@ _functions = {
     "ringside_start": _call + (_ptr,),
     "ringside_wait": (_u64, _i64, _ptr),
     "ringside_wait_from": (_u64, _i64, _ptr, _ptr),
+}
+# Functions on sessions and tensors return a number, negative for a failure.
+(GRADIENT, SET_GRADIENT, DETACH, REQUIRE_GRAD, ASSIGN, ASSIGN_VALUE, SET_SIGNAL) = range(1, 8)
+_text, _f64, _i = ctypes.c_char_p, ctypes.c_double, ctypes.c_int64
+_numbers = {
+    "ringside_table": (_ptr,),
+    "ringside_about": (_i, _ptr),
+    "ringside_session": (_text,),
+    "ringside_cluster": (_text,),
+    "ringside_signal": (_text,),
+    "ringside_apply": (_i, _text, _i),
+    "ringside_upload": (_i, _i, _i32, _ptr, _i, _text, _i),
+    "ringside_drop": (_i, _text, _i),
+    "ringside_describe": (_i, _i, _ptr),
+    "ringside_item": (_i, _i, _ptr),
+    "ringside_read": (_i, _i, _ptr, _i),
+    "ringside_view": (_i, _i, _ptr, _ptr),
+    "ringside_flush": (_i, _i32),
+    "ringside_scope": (_i, _i, _text, _i),
+    "ringside_seed": (_i, _i),
+    "ringside_grad": (_i, _i, _i, _i32, _text, _i, _ptr),
+    "ringside_backward": (_i, _i, _i, _i32),
+    "ringside_tensor": (_i, _i32, _i, _i),
+    "ringside_optimizer": (_i, _text, _text, _i),
+    "ringside_step": (_i, _f64, _f64, _text, _i),
+    "ringside_state": (_i, _ptr, _i),
+    "ringside_restore": (_i, _i, _text, _i),
+    "ringside_save": (_i, _text, _text, _text, _i),
+    "ringside_file": (_text,),
+    "ringside_load": (_i, _i, _text),
+    "ringside_lend": (_i, _i, _i32, _i32, _i32, _ptr),
 }
 _library = None
 _loading = threading.Lock()
@@ -58,11 +91,21 @@ def _load():
     for name, arguments in _functions.items():
         f = getattr(lib, name)
         f.argtypes, f.restype = arguments, _ptr
+    for name, arguments in _numbers.items():
+        f = getattr(lib, name)
+        f.argtypes, f.restype = arguments, _i64
+    lib.ringside_failure.argtypes, lib.ringside_failure.restype = (_i64,), _ptr
     lib.ringside_free.argtypes, lib.ringside_free.restype = (_ptr,), None
     python = ctypes.pythonapi
     lib.ringside_on_wait.restype = None
     lib.ringside_on_wait(*(ctypes.cast(f, _ptr) for f in (
         python.PyGILState_Ensure, python.PyGILState_Release, python.PyErr_CheckSignals, python.PyErr_Fetch)))
+    site = (ctypes.c_void_p * 13)(*(ctypes.cast(f, _ptr).value for f in (
+        python.PyGILState_Ensure, python.PyGILState_Release, python.PyEval_GetFrame, python.PyFrame_GetBack,
+        python.PyFrame_GetCode, python.PyFrame_GetLineNumber, python.PyObject_GetAttrString, python.PyUnicode_AsUTF8,
+        python.Py_IncRef, python.Py_DecRef, python.PyErr_Clear, python.PyCapsule_IsValid, python.PyCapsule_GetPointer)))
+    lib.ringside_on_site.argtypes, lib.ringside_on_site.restype = (_ptr, _i32, _text), None
+    lib.ringside_on_site(site, len(site), os.path.dirname(os.path.abspath(__file__)).encode() + b"/")
     lib.ringside_raised.argtypes = (_ptr, _ptr, _ptr)
     python.PyErr_Restore.argtypes, python.PyErr_Restore.restype = (_ptr, _ptr, _ptr), None
     return lib
@@ -73,12 +116,45 @@ def check(text):
     handler raised comes first."""
     if not text:
         return
+    message = take(text)
+    interrupt()
+    raise RingsideError(message)
+
+
+def take(text):
+    """Returns a text of the library and frees it."""
     message = ctypes.string_at(text).decode(errors="replace")
     _library.ringside_free(text)
+    return message
+
+
+def interrupt():
+    """Raises what the handler of a signal raised during a wait, if one did."""
     raised = _ptr(), _ptr(), _ptr()
     if _library.ringside_raised(*map(ctypes.byref, raised)):
         ctypes.pythonapi.PyErr_Restore(*raised)  # which raises it
-    raise RingsideError(message)
+
+
+def failure(number):
+    """Returns the error of a function that returned a negative number; raises what a
+    signal's handler raised."""
+    kind, _, message = take(_library.ringside_failure(number)).partition("\n")
+    interrupt()
+    return errors.KINDS.get(kind, RingsideError)(message)
+
+
+def number(n):
+    """Returns what a function returned, or raises its error."""
+    if n < 0:
+        raise failure(n)
+    return n
+
+
+def about(handle):
+    """Returns what a handle is, as a dict."""
+    out = _ptr()
+    number(library().ringside_about(handle, ctypes.byref(out)))
+    return json.loads(take(out))
 
 
 def open_group(rank, size, timeout_ms, name, secret, exchange):

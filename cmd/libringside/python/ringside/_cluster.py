@@ -1,0 +1,82 @@
+"""Clusters of this process: a dispatcher and workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import Any
+
+from ringside import _native, _ops
+from ringside._session import Session, session
+from ringside.errors import RingsideError
+
+
+def _command() -> str | None:
+    """Returns the ringside command: beside this Python, on PATH, or in the source tree."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for path in os.path.join(sys.prefix, "bin", "ringside"), os.path.join(here, "..", "bin", "ringside"):
+        if os.access(path, os.X_OK):
+            return path
+    return shutil.which("ringside")
+
+
+class Cluster:
+    """A dispatcher and workers, and a session with all of them. Made by cluster()."""
+
+    def __init__(self, workers: int, threads: int, processes: bool | None, session_mib: int, options: dict[str, Any]):
+        _ops.load()
+        exe = None if processes is False else _command()
+        if processes and exe is None:
+            raise RingsideError("ringside: the ringside command was not found on PATH or beside this Python: install the wheel, or processes=False")
+        self._lib, self._options, self._pid = _native.library(), options, os.getpid()
+        self._workers, self._handle, self.session = workers, 0, None
+        text = json.dumps({"workers": workers, "threads": threads, "exe": exe or "", "session_mib": session_mib})
+        self._handle = _native.number(self._lib.ringside_cluster(text.encode()))
+
+    @property
+    def addr(self) -> str:
+        """The dispatcher's address, for connect in this or another process."""
+        return _native.about(self._handle)["addr"]
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The processes by name: w0, w1 and so on are workers; 0 is a dead one."""
+        return _native.about(self._handle)["processes"]
+
+    def open(self, **options: Any) -> Session:
+        """Opens a session with all workers, or with the options of session()."""
+        options = {**self._options, **options}
+        if "config" not in options:
+            options.setdefault("workers", self._workers)
+        return session(self.addr, **options)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        handle, self._handle = self._handle, 0
+        if handle and os.getpid() == self._pid:
+            _native.check(self._lib.ringside_close(handle))
+
+    def __enter__(self) -> Cluster:
+        self.session = self.open()
+        self.session.__enter__()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        try:
+            self.session.__exit__()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
+            self._lib.ringside_free(self._lib.ringside_close(self._handle))
+
+
+def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None, session_mib: int = 0, **options: Any) -> Cluster:
+    """`with cluster(workers=2):` starts a dispatcher and workers, which compute together
+    what the thread records within it, and end with it or with this process. options are
+    those of session(). Workers are processes; without the ringside command, or with
+    processes=False, they are threads of this one."""
+    return Cluster(workers, threads, processes, session_mib, options)

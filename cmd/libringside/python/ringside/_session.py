@@ -1,0 +1,198 @@
+"""Sessions: where tensors are, and what their operations are recorded into."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from typing import Any, Iterator
+
+from ringside import _native, _ops
+from ringside._ops import state
+from ringside.errors import RingsideError
+
+_default: Session | None = None
+_opening = threading.RLock()
+
+
+class Session:
+    """A session with workers, or with an engine in this process. Threads may share one:
+    their calls run one after another. `with session:` makes it the thread's current one,
+    and closes it at the end."""
+
+    def __init__(self, **options: Any):
+        _ops.load()
+        self._lib = lib = _native.library()
+        self._apply = lib.ringside_apply
+        self._dead: list[int] = []  # tensors that Python has no variable for
+        self._dropping = threading.Lock()
+        self._pid = os.getpid()
+        self._id = 0
+        self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
+
+    def flush(self, wait: bool = False) -> None:
+        """Submits what is recorded; with wait, returns when it has run. Reads do both."""
+        self._drop()
+        n = self._lib.ringside_flush(self._id, 1 if wait else 0)
+        if n < 0:
+            raise _native.failure(n)
+
+    def seed(self, seed: int) -> None:
+        """Restarts the random numbers: the same seed gives the same ones on any engine and
+        any number of workers. Below 2**53."""
+        _native.number(self._lib.ringside_seed(self._id, seed & (1 << 53) - 1))
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """The engine's name, and counters: ops recorded, programs submitted, tensors live."""
+        self._drop()
+        return _native.about(self._id)
+
+    def close(self) -> None:
+        """Frees the session's tensors. Using them afterwards is an error. Further calls do
+        nothing."""
+        global _default
+        if _default is self:
+            _default = None
+        handle, self._id = self._id, 0
+        if handle and os.getpid() == self._pid:
+            _native.check(self._lib.ringside_close(handle))
+
+    def _drop(self) -> None:
+        """Drops the tensors that have no variable any more. If another call is under way,
+        a later one does it."""
+        dead = self._dead
+        if not dead or not self._dropping.acquire(blocking=False):
+            return
+        try:
+            n = len(dead)
+            if self._lib.ringside_drop(self._id, _ops.pack(dead[:n]), n) == 0:
+                del dead[:n]
+        finally:
+            self._dropping.release()
+
+    def __enter__(self) -> Session:
+        state.sessions.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        state.sessions.remove(self)
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_id", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
+            self._lib.ringside_free(self._lib.ringside_close(self._id))
+
+    def __repr__(self) -> str:
+        return f"Session({self.stats['engine']!r})" if self._id else "Session(closed)"
+
+    def __reduce__(self):
+        raise TypeError("a ringside session is a connection and can't be pickled: open one in each process, by ringside.connect()")
+
+
+def session(addr: str | None = None, *, in_process: bool = False, threads: int = 1, workers: int = 0, config: str | os.PathLike | None = None,
+            secret_file: str | None = None, tls: bool = False, seed: int = 0, name: str | None = None) -> Session:
+    """Opens a session, for `with`.
+
+    addr is a dispatcher's address; without one it is with the dispatcher of this user, or
+    in this process if none runs, as always with in_process, on so many threads. With
+    workers, or a config file (see docs/sharding.md), several workers compute together."""
+    options: dict[str, Any] = {"name": name or os.path.basename(sys.argv[0] or "python"), "addr": addr or "", "here": in_process,
+                               "threads": threads, "workers": workers, "seed": seed, "secret_file": secret_file or "", "tls": tls}
+    if config is not None:
+        with open(config, encoding="utf-8") as f:
+            options.update(config=f.read(), config_file=os.fspath(config))
+    return Session(**options)
+
+
+def connect(addr: str | None = None, **options: Any) -> Session:
+    """Opens a session as session does, and makes it the one that all threads use that are
+    in no `with` of another."""
+    global _default
+    made = session(addr, **options)
+    _default = made
+    return made
+
+
+def current_session() -> Session:
+    """Returns the session that new tensors are made in: that of the innermost `with`, or
+    the one of connect, which is opened if there is none."""
+    global _default
+    if state.sessions:
+        return state.sessions[-1]
+    if _default is None:
+        with _opening:
+            if _default is None:
+                _default = session()
+    return _default
+
+
+def flush(wait: bool = False) -> None:
+    """Submits what is recorded in the current session; see Session.flush."""
+    current_session().flush(wait)
+
+
+class _Flags(contextlib.ContextDecorator):
+    """Sets flags of this thread's calls, in a with statement or around a function."""
+
+    def __init__(self, clear: int, set: int):
+        self._clear, self._set = clear, set
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.flags)
+        state.flags = state.flags & ~self._clear | self._set
+
+    def __exit__(self, *_: Any) -> None:
+        state.flags = self._before.pop()
+
+
+def no_grad() -> _Flags:
+    """`with no_grad():` records without graphs in this thread: results have no gradient."""
+    return _Flags(0, _ops.NO_GRAD)
+
+
+def enable_grad() -> _Flags:
+    """`with enable_grad():` records graphs within no_grad."""
+    return _Flags(_ops.NO_GRAD, 0)
+
+
+def signal(name: str) -> _Flags:
+    """`with signal(name):` names what this thread records: a config places it on workers
+    (docs/sharding.md). Without a config it changes nothing. The inner one of two counts."""
+    _ops.load()
+    n = _native.number(_native.library().ringside_signal(name.encode()))
+    return _Flags(_ops.SIGNALS, _ops.signal_flags(n))
+
+
+class Scope:
+    """The tensors made in a scope; see scope."""
+
+    def __init__(self) -> None:
+        self._kept: list[int] = []
+
+    def keep(self, tensor: Any) -> Any:
+        """Lets a tensor outlive the scope, and returns it."""
+        self._kept.append(tensor._h)
+        return tensor
+
+
+@contextlib.contextmanager
+def scope(session: Session | None = None) -> Iterator[Scope]:
+    """`with scope() as s:` frees at its end what was made in the session meanwhile, by any
+    thread, but what s.keep(tensor) kept. Python frees a tensor when its last variable is
+    gone, so few programs need it."""
+    s, made = session or current_session(), Scope()
+    mark = _native.number(s._lib.ringside_scope(s._id, 0, b"", 0))
+    try:
+        yield made
+    finally:
+        _native.number(s._lib.ringside_scope(s._id, mark, _ops.pack(made._kept), len(made._kept)))
+
+
+def check_alive(s: Session) -> None:
+    """Raises for a session that was closed."""
+    if not s._id:
+        raise RingsideError("ringside: the session was closed")

@@ -1,0 +1,770 @@
+"""Tensors: handles of values in a session."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import math
+import operator
+import struct
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
+
+from ringside import _native, _ops, dtypes
+from ringside._ops import Op, op, pack2, pack3, pack_st, pack_ts, state
+from ringside._session import Session, check_alive, current_session
+from ringside.dtypes import DType
+from ringside.errors import DTypeError, IndexOutOfRange, RingsideError, ShapeError
+
+if TYPE_CHECKING:
+    import numpy
+
+_FLOAT_FORMATS = {d.number: d.format for d in dtypes.ALL}
+_EXACT = 1 << 53  # the largest integer that a scalar holds with all below it
+
+
+class Tensor:
+    """A value in a session. Operations record and return at once; reading (numpy, item,
+    print) runs what is recorded. A value never changes, only `x += y` and the like give x
+    another one. Made by asarray and the other functions, never directly."""
+
+    __slots__ = ("_s", "_h", "_d", "_leaf", "__weakref__")
+    __array_ufunc__ = None  # so that NumPy leaves operators to this class
+
+    _s: Session
+    _h: int
+
+    def __init__(self, session: Session, handle: int):
+        self._s = session
+        self._h = handle
+        self._d: tuple[DType, tuple[int, ...]] | None = None
+        self._leaf = False
+
+    def __del__(self) -> None:
+        try:
+            dead = self._s._dead
+        except AttributeError:  # it was not made
+            return
+        dead.append(self._h)
+        if len(dead) > 4000:
+            self._s._drop()
+
+    # What it is.
+
+    def _describe(self) -> tuple[DType, tuple[int, ...]]:
+        d = self._d
+        if d is None:
+            n = self._raw()
+            d = self._d = dtypes.BY_NUMBER[n[0]], tuple(n[3:3 + n[2]])
+        return d
+
+    def _raw(self) -> list[int]:
+        out = (ctypes.c_int64 * 11)()
+        n = self._s._lib.ringside_describe(self._s._id, self._h, out)
+        if n < 0:
+            raise _fail(n, self)
+        return out[:]
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self._describe()[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dim."""
+        return self._describe()[1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self._describe()[1])
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self._describe()[1])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """The engine: where the session's tensors are."""
+        return self._s.stats["engine"]
+
+    @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self._s
+
+    # Reading.
+
+    def numpy(self, *, copy: bool = False) -> numpy.ndarray:
+        """Returns the content as an array of NumPy: a read-only view of the worker's memory,
+        which stays as it is as long as the array or a view of it exists; with copy, a copy
+        that can be written. It waits for what is recorded. bfloat16 must be cast first."""
+        import numpy as np
+
+        d, shape = self._describe()
+        if not d.typestr:
+            raise DTypeError("numpy() of bfloat16, which NumPy has not: use astype(ringside.float32).numpy()")
+        self._s._drop()
+        lib, data, n = self._s._lib, ctypes.c_void_p(), ctypes.c_int64()
+        if copy:
+            out = np.empty(shape, d.typestr)
+            got = lib.ringside_read(self._s._id, self._h, out.ctypes.data, out.nbytes)
+            if got < 0:
+                raise _fail(got, self)
+            return out
+        handle = lib.ringside_view(self._s._id, self._h, ctypes.byref(data), ctypes.byref(n))
+        if handle < 0:
+            raise _fail(handle, self)
+        view = _View(lib, handle)
+        if not n.value:
+            out = np.empty(shape, d.typestr)
+            out.flags.writeable = False
+            return out
+        view.__array_interface__ = {"shape": shape, "typestr": d.typestr, "data": (data.value, True), "version": 3}
+        return np.asarray(view)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+        x = self.numpy(copy=bool(copy))
+        return x if dtype is None else x.astype(dtype, copy=False)
+
+    def item(self) -> float | int | bool:
+        """Returns the only element as a number of Python. It waits."""
+        s = self._s
+        s._drop()
+        raw = ctypes.create_string_buffer(8)
+        n = s._lib.ringside_item(s._id, self._h, raw)
+        if n < 0:
+            raise _fail(n, self)
+        if n == _native.BF16:
+            return struct.unpack("<f", b"\0\0" + raw.raw[:2])[0]
+        return struct.unpack_from("<" + _FLOAT_FORMATS[n], raw.raw)[0]
+
+    def tolist(self) -> Any:
+        """Returns the content as lists of numbers."""
+        return (astype(self, dtypes.float32) if self.dtype is dtypes.bfloat16 else self).numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_float or self.dtype is dtypes.bool:
+            raise DTypeError(f"an index must be an integer, not {self.dtype}")
+        return int(self.item())
+
+    def __bool__(self) -> builtins.bool:
+        if self.size != 1:
+            raise ShapeError(f"the truth of {self.size} elements is ambiguous: use any() or all()")
+        return builtins.bool(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a tensor of no dims")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        import numpy as np
+
+        d, shape = self._describe()
+        x = (astype(self.detach(), dtypes.float32) if d is dtypes.bfloat16 else self).numpy()
+        text = repr(np.asarray(x))  # array([[1., 2.]], dtype=float32)
+        body = text[len("array("):-1].replace("\n      ", "\n       ")
+        body = body.rsplit(", dtype=", 1)[0].rstrip(", \n")
+        tail = f"dtype={d.name}" + (", requires_grad=True" if self._leaf else "")
+        last = body.rsplit("\n", 1)[-1]
+        return f"Tensor({body},{' ' if len(last) + len(tail) < 68 else chr(10) + ' ' * 7}{tail})"
+
+    def __str__(self) -> str:
+        return str((astype(self.detach(), dtypes.float32) if self.dtype is dtypes.bfloat16 else self).numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec and self.size == 1 else str(self), spec)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None):
+        """Lends the memory by DLPack: as a read-only view to consumers of version 1, which
+        has a flag for that, as a copy to others, because they would write."""
+        now = max_version is not None and max_version >= (1, 0)
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(f"DLPack to device {dl_device}: the memory is the host's, (1, 0)")
+        if copy is False and not now:
+            raise BufferError("DLPack before version 1.0 has no read-only flag, so its consumers get a copy")
+        d, _ = self._describe()
+        self._s._drop()
+        out = (ctypes.c_void_p * 2)()
+        n = self._s._lib.ringside_lend(self._s._id, self._h, 1 if copy or not now else 0, d.dlpack, d.itemsize * 8, out)
+        if n < 0:
+            raise _fail(n, self)
+        python = ctypes.pythonapi
+        new = python.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        gone = ctypes.cast(self._s._lib.ringside_unused, ctypes.c_void_p)
+        return new(out[1], b"dltensor_versioned", gone) if now else new(out[0], b"dltensor", gone)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    # Gradients.
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether gradients are computed for it, or for what it was computed from."""
+        return self._raw()[1] != 0
+
+    @requires_grad.setter
+    def requires_grad(self, on: builtins.bool) -> None:
+        if not on:
+            raise RingsideError("requires_grad can't be taken back: use detach()")
+        self.requires_grad_()
+
+    def requires_grad_(self) -> Tensor:
+        """Makes it a leaf for which gradients are computed, and returns it."""
+        _tensor(self, _native.REQUIRE_GRAD)
+        self._leaf = True
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward left, or None. Assigning None clears it."""
+        n = _tensor(self, _native.GRADIENT)
+        return Tensor(self._s, n) if n else None
+
+    @grad.setter
+    def grad(self, g: Tensor | None) -> None:
+        _tensor(self, _native.SET_GRADIENT, 0 if g is None else g._h)
+
+    def backward(self, gradient: Tensor | None = None, *, retain_graph: builtins.bool = False) -> None:
+        """Adds the gradients of this tensor to the .grad of every leaf that it was computed
+        from. Of several elements gradient must be given. Its graph is freed, unless
+        retain_graph is set."""
+        n = self._s._lib.ringside_backward(self._s._id, self._h, gradient._h if gradient is not None else 0, 1 if retain_graph else 0)
+        if n < 0:
+            raise _fail(n, self)
+
+    def detach(self) -> Tensor:
+        """Returns the same value without a graph."""
+        return Tensor(self._s, _tensor(self, _native.DETACH))
+
+    def assign(self, value: Any) -> Tensor:
+        """Gives this tensor another value, of the same dtype and shape, and returns it.
+        Results computed before keep the old value. A leaf takes one within no_grad."""
+        v = _as(value, self)
+        _tensor(self, _native.ASSIGN_VALUE if state.flags & _ops.NO_GRAD else _native.ASSIGN, v._h)
+        return self
+
+    def zero_(self) -> Tensor:
+        """Sets all elements to 0."""
+        return self.assign(full_like(self, 0))
+
+    def signal(self, name: str) -> Tensor:
+        """Gives this tensor alone the signal of that name, and returns it; see signal()."""
+        n = _native.number(self._s._lib.ringside_signal(name.encode()))
+        _tensor(self, _native.SET_SIGNAL, n)
+        return self
+
+    # Copies.
+
+    def copy(self) -> Tensor:
+        """Returns another handle of the same value, outside the graph: an assignment of one
+        leaves the other."""
+        return self.detach()
+
+    def __copy__(self) -> Tensor:
+        return self.detach()
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        t = self.detach()
+        return t.requires_grad_() if self._leaf else t
+
+    def __reduce__(self):
+        raise TypeError("a ringside tensor lies at a worker and can't be pickled: send x.numpy(), or use ringside.save and ringside.load")
+
+    # Operators.
+
+    def __add__(self, o: Any) -> Tensor: return _two(ADD, self, o)
+    def __radd__(self, o: Any) -> Tensor: return _two(ADD, o, self)
+    def __sub__(self, o: Any) -> Tensor: return _two(SUB, self, o)
+    def __rsub__(self, o: Any) -> Tensor: return _two(SUB, o, self)
+    def __mul__(self, o: Any) -> Tensor: return _two(MUL, self, o)
+    def __rmul__(self, o: Any) -> Tensor: return _two(MUL, o, self)
+    def __truediv__(self, o: Any) -> Tensor: return _two(DIV, self, o)
+    def __rtruediv__(self, o: Any) -> Tensor: return _two(DIV, o, self)
+    def __pow__(self, o: Any) -> Tensor: return _two(POW, self, o)
+    def __rpow__(self, o: Any) -> Tensor: return _two(POW, o, self)
+    def __floordiv__(self, o: Any) -> Tensor: return _floor_divide(self, o)
+    def __rfloordiv__(self, o: Any) -> Tensor: return _floor_divide(o, self)
+    def __mod__(self, o: Any) -> Tensor: return _remainder(self, o)
+    def __rmod__(self, o: Any) -> Tensor: return _remainder(o, self)
+    def __matmul__(self, o: Any) -> Tensor: return matmul(self, o)
+    def __rmatmul__(self, o: Any) -> Tensor: return matmul(o, self)
+    def __eq__(self, o: Any) -> Tensor: return _two(EQ, self, o)  # type: ignore[override]
+    def __ne__(self, o: Any) -> Tensor: return _two(NE, self, o)  # type: ignore[override]
+    def __lt__(self, o: Any) -> Tensor: return _two(LT, self, o)
+    def __le__(self, o: Any) -> Tensor: return _two(LE, self, o)
+    def __gt__(self, o: Any) -> Tensor: return _two(GT, self, o)
+    def __ge__(self, o: Any) -> Tensor: return _two(GE, self, o)
+    def __and__(self, o: Any) -> Tensor: return _two(AND, self, o)
+    def __rand__(self, o: Any) -> Tensor: return _two(AND, o, self)
+    def __or__(self, o: Any) -> Tensor: return _two(OR, self, o)
+    def __ror__(self, o: Any) -> Tensor: return _two(OR, o, self)
+    def __xor__(self, o: Any) -> Tensor: return _two(XOR, self, o)
+    def __rxor__(self, o: Any) -> Tensor: return _two(XOR, o, self)
+    def __neg__(self) -> Tensor: return _one(NEG, self)
+    def __pos__(self) -> Tensor: return self
+    def __abs__(self) -> Tensor: return _one(ABS, self)
+    def __invert__(self) -> Tensor: return _one(NOT, self)
+    def __iadd__(self, o: Any) -> Tensor: return self.assign(_two(ADD, self, o))
+    def __isub__(self, o: Any) -> Tensor: return self.assign(_two(SUB, self, o))
+    def __imul__(self, o: Any) -> Tensor: return self.assign(_two(MUL, self, o))
+    def __itruediv__(self, o: Any) -> Tensor: return self.assign(_two(DIV, self, o))
+    def __ipow__(self, o: Any) -> Tensor: return self.assign(_two(POW, self, o))
+
+    __hash__ = object.__hash__
+
+    @property
+    def T(self) -> Tensor:
+        """The last two dims exchanged; of one or no dim the tensor itself."""
+        return self if self.ndim < 2 else permute_dims(self, (*range(self.ndim - 2), -1, -2))
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dims exchanged."""
+        return permute_dims(self, (*range(self.ndim - 2), -1, -2))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Basic indexing as NumPy's: integers, slices with steps of either sign, None and
+        `...`; or one list or tensor of integers, which takes the place of a dim."""
+        return _index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Replaces a part, which integers and slices of step 1 select."""
+        self.assign(_replace(self, key, value))
+
+    if TYPE_CHECKING:  # added by _functions, with the same names
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class _View:
+    """Memory of the worker that an array reads, until the array is gone."""
+
+    __slots__ = ("_lib", "_handle", "__array_interface__")
+
+    def __init__(self, lib: Any, handle: int):
+        self._lib, self._handle = lib, handle
+
+    def __del__(self) -> None:
+        self._lib.ringside_free(self._lib.ringside_close(self._handle))
+
+
+ADD, SUB, MUL, DIV, POW = op("add"), op("sub"), op("mul"), op("div"), op("pow")
+EQ, NE, LT, LE, GT, GE = op("eq"), op("ne"), op("lt"), op("le"), op("gt"), op("ge")
+AND, OR, XOR, NOT, NEG, ABS = op("and"), op("or"), op("xor"), op("not"), op("neg"), op("abs")
+MAX, MIN, WHERE, MATMUL = op("max"), op("min"), op("where"), op("matmul")
+RESHAPE, PERMUTE, SLICE, CAST, SELECT, PAD, FULL, FLOOR = (
+    op("reshape"), op("permute"), op("slice"), op("cast"), op("index_select"), op("pad"), op("full"), op("floor"))
+
+
+def _fail(n: int, *operands: Any) -> BaseException:
+    """Returns the error of a call that returned n."""
+    e = _native.failure(n)
+    tensors = [x for x in operands if x.__class__ is Tensor]
+    for t in tensors:
+        if not t._s._id:
+            return _native.errors.SessionClosed("ringside: the tensor's session was closed")
+        if t._s is not tensors[0]._s:
+            return RingsideError(f"ringside: tensors of different sessions: {tensors[0]._s!r} and {t._s!r}")
+    return _native.errors.Released(f"{e}: the tensor was released by a scope") if "no such handle" in str(e) and tensors else e
+
+
+def _tensor(t: Tensor, what: int, other: int = 0) -> int:
+    n = t._s._lib.ringside_tensor(t._s._id, what, t._h, other)
+    if n < 0:
+        raise _fail(n, t)
+    return n
+
+
+def _number(x: Any) -> float:
+    """Returns a number as a scalar of an operation."""
+    if isinstance(x, int) and not -_EXACT <= x <= _EXACT:
+        raise OverflowError(f"{x}: a scalar beyond 2**53 is not exact; use asarray({x})")
+    return x
+
+
+def _one(o: Op, x: Tensor) -> Tensor:
+    """Records an operation of one tensor."""
+    if x.__class__ is not Tensor:
+        x = asarray(x)
+    s = x._s
+    h = s._apply(s._id, pack2(o.t | state.flags, x._h), 2)
+    if h <= 0:
+        raise _fail(h, x)
+    return Tensor(s, h)
+
+
+def _two(o: Op, a: Any, b: Any) -> Tensor:
+    """Records an operation of two tensors, or a tensor and a number."""
+    if a.__class__ is Tensor:
+        s = a._s
+        if b.__class__ is Tensor:
+            h = s._apply(s._id, pack3(o.tt | state.flags, a._h, b._h), 3)
+        elif b.__class__ is float or isinstance(b, (int, float)):
+            h = s._apply(s._id, pack_ts(o.ts | state.flags, a._h, _number(b)), 3)
+        else:
+            other = _operand(b, a)
+            return NotImplemented if other is None else _two(o, a, other)
+    elif b.__class__ is Tensor:
+        s = b._s
+        if isinstance(a, (int, float)):
+            h = s._apply(s._id, pack_st(o.st | state.flags, _number(a), b._h), 3)
+        else:
+            other = _operand(a, b)
+            return NotImplemented if other is None else _two(o, other, b)
+    else:
+        return _two(o, asarray(a), b)
+    if h <= 0:
+        raise _fail(h, a, b)
+    return Tensor(s, h)
+
+
+def _operand(x: Any, beside: Tensor) -> Tensor | None:
+    """Returns an array or number of NumPy, or a list, as a tensor of the same session."""
+    if isinstance(x, (list, tuple)) or hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+        return asarray(x, session=beside._s)
+    return None
+
+
+def _as(x: Any, like: Tensor) -> Tensor:
+    """Returns x as a tensor of like's session; a number as one of like's dtype and shape."""
+    if x.__class__ is Tensor:
+        return x
+    if isinstance(x, (int, float)):
+        return full_like(like, x)
+    return asarray(x, like.dtype, session=like._s)
+
+
+def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | None = None) -> Tensor:
+    """Records an operation of the op table (docs/ops.md) by name: its tensors and numbers,
+    and its integer attributes."""
+    if o.__class__ is not Op:
+        _ops.load()
+        o = op(o)
+        if o.number < 0:
+            raise RingsideError(f"ringside: there is no operation {o.name!r}; docs/ops.md lists them")
+    s, words, fmt, numbers = session, [], "", 0
+    for i, x in enumerate(args):
+        if x.__class__ is Tensor:
+            s = s or x._s
+            words.append(x._h)
+            fmt += "q"
+        else:
+            if i > 7:
+                raise ShapeError(f"{o.name}: argument {i} is a number, expected a tensor")
+            numbers |= 1 << i
+            words.append(_number(x))
+            fmt += "d"
+    s = s or current_session()
+    if len(args) > 8191 or len(ints) > 255:
+        raise ShapeError(f"{o.name} of {len(args)} arguments and {len(ints)} attributes, expected at most 8191 and 255")
+    n = len(words) + len(ints)
+    h = s._apply(s._id, struct.pack(f"<q{fmt}{len(ints)}q", _ops.head(o.number, len(words), len(ints), numbers) | state.flags, *words, *ints), 1 + n)
+    if h <= 0:
+        raise _fail(h, *args)
+    return Tensor(s, h)
+
+
+def axis_of(i: int, ndim: int) -> int:
+    """Returns a dim that may be counted from the end."""
+    if not -ndim <= i < ndim:
+        raise ShapeError(f"axis {i} of {ndim} dims, expected {-ndim} to {ndim - 1}")
+    return i + ndim if i < 0 else i
+
+
+def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None, session: Session | None = None, requires_grad: bool = False) -> Tensor:
+    """Makes a tensor of numbers, lists, an array of NumPy or anything with DLPack, which it
+    copies once. Floats of Python become float32, as does dtype=float. A tensor is
+    returned as it is, or cast."""
+    if x.__class__ is Tensor:
+        t = x if dtype is None else astype(x, dtype)
+        return t.requires_grad_() if requires_grad else t
+    import numpy as np
+
+    d = None if dtype is None else dtypes.dtype(dtype)
+    if not isinstance(x, np.ndarray) and hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        t = from_dlpack(x, session=session)
+    elif type(x).__module__ == "torch" and str(getattr(x, "dtype", "")) == "torch.bfloat16":
+        t = from_dlpack(x, session=session)
+    else:
+        a = np.asarray(x)
+        if d is None and a.dtype == np.float64 and not hasattr(x, "dtype"):
+            d = dtypes.float32
+        t = _upload(a, d, session or current_session())
+    if d is not None:
+        t = astype(t, d)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _upload(a: Any, d: DType | None, s: Session) -> Tensor:
+    """Uploads an array of NumPy, as d if NumPy has that."""
+    import numpy as np
+
+    if d is not None and d.typestr:
+        a = a.astype(d.typestr, copy=False)
+    elif d is not None:
+        a = a.astype("<f4", copy=False)
+    a = np.asarray(a, order="C")
+    if a.dtype.byteorder == ">":
+        a = a.astype(a.dtype.newbyteorder("<"))
+    if a.dtype == object:
+        raise ShapeError("asarray of lists of different lengths, or of objects that are not numbers")
+    return _raw_upload(s, dtypes.dtype(a.dtype), a.ctypes.data, a.nbytes, a.shape, a)
+
+
+def _raw_upload(s: Session, d: DType, data: int, nbytes: int, shape: Sequence[int], owner: Any) -> Tensor:
+    check_alive(s)
+    n = s._lib.ringside_upload(s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
+    if n <= 0:
+        raise _fail(n)
+    return Tensor(s, n)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+def from_dlpack(x: Any, *, session: Session | None = None) -> Tensor:
+    """Makes a tensor of anything with DLPack in the host's memory, which it copies."""
+    device = x.__dlpack_device__()
+    if device[0] not in (1, 3):  # the host's memory, or such that a GPU can read too
+        raise BufferError(f"from_dlpack of device {tuple(device)}: copy it to the host first")
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # it is of an older version
+        capsule = x.__dlpack__()
+    python = ctypes.pythonapi
+    for f in python.PyCapsule_IsValid, python.PyCapsule_GetPointer:
+        f.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    python.PyCapsule_SetName.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    kind, name, used = (_Versioned, b"dltensor_versioned", _USED_VERSIONED) if python.PyCapsule_IsValid(capsule, b"dltensor_versioned") else (_Managed, b"dltensor", _USED)
+    at = python.PyCapsule_GetPointer(capsule, name)
+    if not at:
+        raise BufferError("from_dlpack: not a capsule of DLPack")
+    m = kind.from_address(at)
+    if kind is _Versioned and m.major != 1:
+        raise BufferError(f"from_dlpack: version {m.major}.{m.minor}, expected 1")
+    python.PyCapsule_SetName(capsule, used)
+    try:
+        return _taken(m.tensor, session or current_session())
+    finally:
+        if m.deleter:
+            m.deleter(at)
+
+
+_USED, _USED_VERSIONED = b"used_dltensor", b"used_dltensor_versioned"  # names that capsules keep
+
+
+def _taken(t: _DLTensor, s: Session) -> Tensor:
+    """Copies a tensor of DLPack."""
+    import numpy as np
+
+    d = next((d for d in dtypes.ALL if (d.dlpack, d.itemsize * 8) == (t.code, t.bits) and t.lanes == 1), None)
+    if d is None:
+        raise DTypeError(f"from_dlpack: type code {t.code} of {t.bits} bits and {t.lanes} lanes: cast it first")
+    shape = tuple(t.shape[:t.ndim])
+    nbytes = math.prod(shape) * d.itemsize
+    if not nbytes:
+        return _raw_upload(s, d, 0, 0, shape, None)
+    strides = [t.strides[i] * d.itemsize for i in range(t.ndim)] if t.strides else None
+    if strides is None or all(n == 1 or a == b for n, a, b in zip(shape, strides, _contiguous(shape, d.itemsize))):
+        return _raw_upload(s, d, t.data + t.offset, nbytes, shape, None)
+    low = sum(min(0, (n - 1) * a) for n, a in zip(shape, strides))
+    span = sum(abs((n - 1) * a) for n, a in zip(shape, strides)) + d.itemsize
+    raw = (ctypes.c_char * span).from_address(t.data + t.offset + low)
+    a = np.ascontiguousarray(np.ndarray(shape, f"V{d.itemsize}", raw, -low, strides))
+    return _raw_upload(s, d, a.ctypes.data, nbytes, shape, a)
+
+
+def _contiguous(shape: Sequence[int], itemsize: int) -> list[int]:
+    out, n = [], itemsize
+    for d in reversed(shape):
+        out.append(n)
+        n *= d
+    return out[::-1]
+
+
+def astype(x: Tensor, dtype: Any, *, copy: bool = True) -> Tensor:
+    """Casts to another dtype. A float is cut toward zero and clamped to an integer's range;
+    NaN becomes 0."""
+    d = dtypes.dtype(dtype)
+    return x if x.dtype is d else apply(CAST, x, ints=(d.number,))
+
+
+def full_like(x: Tensor, value: float, dtype: Any = None) -> Tensor:
+    """Returns a tensor of x's shape and dtype whose elements are all value."""
+    d = x.dtype if dtype is None else dtypes.dtype(dtype)
+    return apply(FULL, value, ints=(d.number, *x.shape), session=x._s)
+
+
+def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+    """Returns the same elements in another shape. One dim may be -1."""
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    if -1 in dims:
+        known = -math.prod(dims)
+        if dims.count(-1) > 1 or known <= 0 or x.size % known:
+            raise ShapeError(f"reshape of {x.shape} to {dims}: {x.size} elements do not fill it")
+        dims = tuple(x.size // known if n == -1 else n for n in dims)
+    return apply(RESHAPE, x, ints=dims)
+
+
+def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Returns the dims in another order: dim i of the result is dim axes[i] of x."""
+    return apply(PERMUTE, x, ints=[a if a >= 0 else axis_of(a, x.ndim) for a in axes])
+
+
+def matmul(x1: Any, x2: Any) -> Tensor:
+    """The matrix product [.., m, k] x [.., k, n]; a vector is a row or a column. The dims
+    before broadcast."""
+    if x1.__class__ is not Tensor or x2.__class__ is not Tensor:
+        beside = x1 if x1.__class__ is Tensor else x2 if x2.__class__ is Tensor else asarray(x1)
+        x1, x2 = _as(x1, beside) if x1 is not beside else x1, _as(x2, beside) if x2 is not beside else x2
+    s = x1._s
+    h = s._apply(s._id, pack3(MATMUL.tt | state.flags, x1._h, x2._h), 3)
+    if h > 0:
+        return Tensor(s, h)
+    row, column = x1.ndim == 1, x2.ndim == 1
+    error = _fail(h, x1, x2)
+    if not row and not column or 0 in (x1.ndim, x2.ndim):
+        raise error
+    y = matmul(reshape(x1, (1, *x1.shape)) if row else x1, reshape(x2, (*x2.shape, 1)) if column else x2)
+    shape = y.shape
+    return reshape(y, (*shape[:-2], *(() if row else shape[-2:-1]), *(() if column else shape[-1:])))
+
+
+def _floor_divide(a: Any, b: Any) -> Tensor:
+    """a // b, computed in float64 where both are integers."""
+    kinds = [x.dtype for x in (a, b) if x.__class__ is Tensor]
+    if any(d.is_float for d in kinds) or any(isinstance(x, float) for x in (a, b)):
+        return _one(FLOOR, _two(DIV, a, b))
+    q = _one(FLOOR, _two(DIV, *(astype(x, dtypes.float64) if x.__class__ is Tensor else x for x in (a, b))))
+    return astype(q, max(kinds, key=lambda d: (d is dtypes.int64, d is dtypes.int32)))
+
+
+def _remainder(a: Any, b: Any) -> Tensor:
+    return a - _floor_divide(a, b) * b
+
+
+# Indexing.
+
+def _plan(shape: tuple[int, ...], key: Any) -> tuple[list[int], list[int], list[int]]:
+    """Returns start, step and number of each dim, the shape of the result, and the dims
+    that an integer selects."""
+    key = key if isinstance(key, tuple) else (key,)
+    named = sum(k is not None and k is not Ellipsis for k in key)
+    dots = sum(k is Ellipsis for k in key)
+    if named > len(shape) or dots > 1:
+        raise IndexOutOfRange(f"{named} indices and {dots} ellipses for {len(shape)} dims")
+    ints: list[int] = []
+    out: list[int] = []
+    gone: list[int] = []
+    dim = 0
+    for k in (*key, Ellipsis) if not dots else key:
+        if k is None:
+            out.append(1)
+        elif k is Ellipsis:
+            for n in shape[dim:len(shape) - named]:
+                ints += (0, 1, n)
+                out.append(n)
+            dim = max(dim, len(shape) - named)
+        elif isinstance(k, slice):
+            start, stop, step = k.indices(shape[dim])
+            n = len(range(start, stop, step))
+            ints += (start if n else 0, step, n)
+            out.append(n)
+            dim, named = dim + 1, named - 1
+        else:
+            i = operator.index(k)
+            if not -shape[dim] <= i < shape[dim]:
+                raise IndexOutOfRange(f"index {i} of dim {dim}, which has size {shape[dim]}")
+            ints += (i % shape[dim], 1, 1)
+            gone.append(dim)
+            dim, named = dim + 1, named - 1
+    return ints, out, gone
+
+
+def _fancy(k: Any) -> bool:
+    return isinstance(k, list) or k.__class__ is Tensor and (k.ndim > 0 or k.dtype is dtypes.bool) or hasattr(k, "__array__") and getattr(k, "ndim", 0) > 0
+
+
+def _index(x: Tensor, key: Any) -> Tensor:
+    keys = key if isinstance(key, tuple) else (key,)
+    fancy = [i for i, k in enumerate(keys) if _fancy(k)]
+    if fancy:
+        if len(fancy) > 1 or not all(isinstance(k, slice) and k == slice(None) for k in keys[:fancy[0]]):
+            raise IndexOutOfRange("x[...] takes one list or tensor of integers, after `:` alone; use take and take_along_axis for more")
+        idx = asarray(keys[fancy[0]], session=x._s)
+        if idx.dtype is dtypes.bool:
+            raise DTypeError("x[mask] has a shape that depends on values: use where(mask, x, 0), or x.numpy()[mask]")
+        y = apply(SELECT, x, idx, ints=(fancy[0],))
+        rest = keys[fancy[0] + 1:]
+        return y[(*[slice(None)] * (fancy[0] + idx.ndim), *rest)] if rest else y
+    shape = x.shape
+    ints, out, _ = _plan(shape, key)
+    whole = all(ints[3 * i] == 0 and ints[3 * i + 1] == 1 and ints[3 * i + 2] == n for i, n in enumerate(shape))
+    if not whole:
+        x = apply(SLICE, x, ints=ints)
+    return x if x.shape == tuple(out) and not (whole and not out) else reshape(x, out)
+
+
+def _replace(x: Tensor, key: Any, value: Any) -> Tensor:
+    """Returns x with a part replaced."""
+    if any(_fancy(k) for k in (key if isinstance(key, tuple) else (key,))):
+        raise IndexOutOfRange("x[...] = takes integers and slices; use where, index_add or scatter_add")
+    ints, out, _ = _plan(x.shape, key)
+    kept = [ints[i + 2] for i in range(0, len(ints), 3)]
+    if any(ints[i + 1] != 1 for i in range(0, len(ints), 3)):
+        raise IndexOutOfRange("x[...] = takes slices of step 1; use where with a mask")
+    v = astype(_as(value, x), x.dtype) if value.__class__ is Tensor or not isinstance(value, (int, float)) else apply(FULL, value, ints=(x.dtype.number,), session=x._s)
+    v = reshape(apply("expand", v, ints=out), kept)
+    pads = [n for i, size in enumerate(x.shape) for n in (ints[3 * i], size - ints[3 * i] - kept[i])]
+    mask = apply(PAD, apply(FULL, 1, ints=(dtypes.bool.number, *kept), session=x._s), 0, ints=pads)
+    return apply(WHERE, mask, apply(PAD, v, 0, ints=pads), x)
+
+
+def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | None = None, retain_graph: bool = False,
+         create_graph: bool = False, allow_unused: bool = False) -> Any:
+    """Returns the gradients of loss with respect to xs: leaves (requires_grad) or results
+    on the way from them. Of a single tensor it returns one, else a list. loss has one
+    element, unless grad_output is given. Its graph is freed, unless retain_graph is set.
+    With create_graph the gradients can be differentiated too; with allow_unused those of
+    tensors that loss does not depend on are zeros."""
+    single = xs.__class__ is Tensor
+    ts = [xs] if single else list(xs)
+    out = (ctypes.c_int64 * len(ts))()
+    s = loss._s
+    flags = (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)
+    n = s._lib.ringside_grad(s._id, loss._h, grad_output._h if grad_output is not None else 0, flags, _ops.pack([t._h for t in ts]), len(ts), out)
+    if n < 0:
+        raise _fail(n, loss, *ts)
+    gs = [Tensor(s, h) for h in out]
+    return gs[0] if single else gs

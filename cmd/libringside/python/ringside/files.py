@@ -1,0 +1,42 @@
+"""Tensors in safetensors files."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Iterable, Mapping
+
+from ringside import _native, _ops
+from ringside._session import Session, current_session
+from ringside._tensor import Tensor
+
+
+def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Mapping[str, str] | None = None) -> None:
+    """Writes tensors by name, or a module's parameters, to a safetensors file. The file is
+    replaced as a whole or not at all. notes are texts that load_notes returns."""
+    named = dict(tensors) if isinstance(tensors, Mapping) else tensors.state_dict()
+    s = next(iter(named.values()))._s if named else current_session()
+    s._drop()
+    options = json.dumps({"names": list(named), "notes": dict(notes or {})}).encode()
+    _native.number(s._lib.ringside_save(s._id, os.fsencode(path), options, _ops.pack([t._h for t in named.values()]), len(named)))
+
+
+def load(path: str | os.PathLike, names: Iterable[str] | None = None, *, session: Session | None = None) -> dict[str, Tensor]:
+    """Reads a safetensors file: all tensors by name, or those of names."""
+    s = session or current_session()
+    file = _native.number(_native.library().ringside_file(os.fsencode(path)))
+    try:
+        wanted = _native.about(file)["names"] if names is None else list(names)
+        return {name: Tensor(s, _native.number(s._lib.ringside_load(s._id, file, name.encode()))) for name in wanted}
+    finally:
+        _native.check(s._lib.ringside_close(file))
+
+
+def load_notes(path: str | os.PathLike) -> dict[str, str]:
+    """Returns the notes of a safetensors file."""
+    _ops.load()
+    file = _native.number(_native.library().ringside_file(os.fsencode(path)))
+    try:
+        return _native.about(file)["notes"] or {}
+    finally:
+        _native.check(_native.library().ringside_close(file))

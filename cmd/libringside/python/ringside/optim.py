@@ -1,0 +1,123 @@
+"""Optimizers, and schedules of learning rates. An update is one fused operation for each
+parameter, and nothing waits for its values."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import sys
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from ringside import _native, _ops
+from ringside._tensor import Tensor, _fail
+
+
+def _named(params: Any) -> dict[str, Tensor]:
+    if isinstance(params, Mapping):
+        return dict(params)
+    if hasattr(params, "named_parameters"):
+        return dict(params.named_parameters())
+    listed = list(params)
+    if listed and isinstance(listed[0], tuple):
+        return dict(listed)
+    return {str(i): t for i, t in enumerate(listed)}
+
+
+class Optimizer:
+    """Updates parameters: a module's, a dict of them by name, or a list. lr may be changed
+    between steps."""
+
+    def __init__(self, kind: str, params: Any, lr: float, options: dict[str, Any], decays: Callable[[str, Tensor], bool] | None = None):
+        self._params = _named(params)
+        if not self._params:
+            raise ValueError("an optimizer of no parameters")
+        self.lr = lr
+        self._s = s = next(iter(self._params.values()))._s
+        options = {"kind": kind, "names": list(self._params), "lr": lr, **options}
+        if decays is not None:
+            options["decays"] = [decays(name, t) for name, t in self._params.items()]
+        self._handle, self._pid = 0, os.getpid()
+        ids = _ops.pack([t._h for t in self._params.values()])
+        self._handle = self._number(s._lib.ringside_optimizer(s._id, json.dumps(options).encode(), ids, len(self._params)))
+
+    def _number(self, n: int) -> int:
+        if n < 0:
+            raise _fail(n, *self._params.values())
+        return n
+
+    def step(self, grads: Sequence[Tensor | None] | Mapping[str, Tensor | None] | None = None, *, clip: float = 0.0) -> None:
+        """Updates the parameters with grads, one for each or by name; without them, with
+        what backward left. None leaves a parameter as it is. With clip the norm of all
+        gradients together is scaled down to it."""
+        if isinstance(grads, Mapping):
+            grads = [grads.get(name) for name in self._params]
+        ids = None if grads is None else _ops.pack([0 if g is None else g._h for g in grads])
+        self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, ids, 0 if grads is None else len(grads)))
+
+    def zero_grad(self) -> None:
+        """Removes the gradients that backward left."""
+        for t in self._params.values():
+            t.grad = None
+
+    @property
+    def steps(self) -> int:
+        """The number of steps taken."""
+        return _native.about(self._handle)["steps"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the steps taken, and the optimizer's tensors by name."""
+        about = _native.about(self._handle)
+        names = about["state"] or []
+        out = (ctypes.c_int64 * len(names))()
+        self._number(self._s._lib.ringside_state(self._handle, out, len(names)))
+        return {"steps": about["steps"], "lr": self.lr, "state": {name: Tensor(self._s, h) for name, h in zip(names, out)}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where an optimizer of the same kind and parameters stopped."""
+        names = _native.about(self._handle)["state"] or []
+        missing = [name for name in names if name not in state["state"]]
+        if missing:
+            raise KeyError(f"the optimizer's state lacks {', '.join(missing)}")
+        ids = _ops.pack([state["state"][name]._h for name in names])
+        self._number(self._s._lib.ringside_restore(self._handle, state["steps"], ids, len(names)))
+        self.lr = state.get("lr", self.lr)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
+            self._s._lib.ringside_free(self._s._lib.ringside_close(self._handle))
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent as PyTorch's."""
+
+    def __init__(self, params: Any, lr: float = 1e-2, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False):
+        super().__init__("sgd", params, lr, {"momentum": momentum, "dampening": dampening, "decay": weight_decay, "nesterov": nesterov})
+
+
+class Adam(Optimizer):
+    """Adam, whose weight decay is added to the gradient (Kingma and Ba 2015)."""
+
+    def __init__(self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0):
+        super().__init__("adam", params, lr, {"beta1": betas[0], "beta2": betas[1], "eps": eps, "decay": weight_decay})
+
+
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). decays(name, tensor)
+    says which parameters decay; without it all do."""
+
+    def __init__(self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+                 decays: Callable[[str, Tensor], bool] | None = None):
+        super().__init__("adamw", params, lr, {"beta1": betas[0], "beta2": betas[1], "eps": eps, "decay": weight_decay}, decays)
+
+
+def cosine(peak: float, last: float, warmup: int, steps: int) -> Callable[[int], float]:
+    """Returns a schedule: it rises over the first warmup steps to peak and falls along half
+    a cosine to last at step steps. Steps count from 0."""
+    def at(step: int) -> float:
+        if step < warmup:
+            return peak * (step + 1) / warmup
+        done = min(1.0, (step - warmup) / max(1, steps - warmup))
+        return last + (peak - last) * (1 + math.cos(math.pi * done)) / 2
+    return at

@@ -1,0 +1,580 @@
+"""Sessions, tensors, gradients, views, DLPack, forks, threads, signals, reprs and errors."""
+
+import copy
+import ctypes
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import ringside as rs
+
+PATIENCE = 60  # seconds, only against hangs
+
+
+@pytest.fixture(params=["in process", "cluster of 1", "cluster of 2"])
+def session(request):
+    if request.param == "in process":
+        with rs.session(in_process=True, seed=1) as s:
+            yield s
+    else:
+        with rs.cluster(workers=int(request.param[-1]), seed=1) as c:
+            assert all(c.processes.values())
+            yield c.session
+
+
+def run(program, *args, timeout=PATIENCE, check=True):
+    """Runs a program of Python as a process and returns it."""
+    p = subprocess.run([sys.executable, "-B", "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout)
+    if check:
+        assert p.returncode == 0, p.stdout + p.stderr
+    return p
+
+
+def test_import_is_light():
+    run("""
+        import sys, ringside as rs
+        assert "numpy" not in sys.modules and "torch" not in sys.modules
+        with open("/proc/self/maps") as f:
+            assert "libringside" not in f.read()
+        with rs.no_grad():
+            rs.zeros(3).numpy()
+        with open("/proc/self/maps") as f:
+            assert "libringside" in f.read()
+        """)
+
+
+def test_arithmetic(session):
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    b = np.array([[1.0], [2.0]], np.float32)
+    x, y = rs.asarray(a), rs.asarray(b)
+    for got, want in ((x + y, a + b), (x - 1, a - 1), (2 - x, 2 - a), (x * y, a * b), (x / y, a / b), (1 / (x + 1), 1 / (a + 1)),
+                      (x ** 2, a ** 2), (2 ** x, 2 ** a), (x // 2, a // 2), (x % 2, a % 2), (-x, -a), (abs(-x), a),
+                      (x @ x.T, a @ a.T), (x > y, a > b), (x == a, a == a), ((x > 1) & (x < 4), (a > 1) & (a < 4)),
+                      (~(x > 1), ~(a > 1)), (a * x, a * a), ([1.0, 2.0, 3.0] + x, a + [1, 2, 3]), (x + np.float32(2), a + 2)):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+    i = rs.asarray([7, -7])
+    assert i.dtype is rs.int64 and (i // 2).tolist() == [3, -4] and (i % 3).tolist() == [1, 2] and (i + 1).dtype is rs.int64
+    assert (i / 2).dtype is rs.float32 and (rs.ones(2, rs.float64) + 1).dtype is rs.float64
+    assert (rs.ones(2, rs.bfloat16) * 3).tolist() == [3, 3]
+
+
+def test_vectors():
+    with rs.session(in_process=True):
+        v, m = rs.arange(3, dtype=rs.float32), rs.ones((3, 2))
+        assert (v @ v).item() == 5 and (v @ m).tolist() == [3, 3] and (m.T @ v).tolist() == [3, 3]
+        assert ([1.0, 2.0, 3.0] @ m).tolist() == [6, 6]
+        with pytest.raises(rs.errors.ShapeError):
+            v @ rs.ones((2, 2))
+        with pytest.raises(rs.errors.ShapeError):
+            rs.ones(()) @ v
+
+
+def test_indexing(session):
+    a = np.arange(60, dtype=np.int64).reshape(3, 4, 5)
+    x = rs.asarray(a)
+    for key in (0, -1, (1, 2), (slice(None), 2), (slice(0, 3, 2), slice(None, None, -1)), (..., 1), (1, ..., None), (None, 2), slice(5, 1),
+                (slice(None), slice(-3, -1), 4), ..., (slice(2, None, -2), None, ..., slice(1, 4)), (2, 3, 4)):
+        got, want = x[key].numpy(), a[key]
+        assert got.shape == want.shape and (got == want).all(), key
+    for key in ([0, 2], np.array([[1, 0], [2, 2]]), (slice(None), [3, 0])):
+        np.testing.assert_array_equal(x[key].numpy(), a[key])
+    np.testing.assert_array_equal(x[rs.asarray([2, 1])].numpy(), a[[2, 1]])
+    assert [t.tolist() for t in x[0, :2]] == a[0, :2].tolist() and len(x) == 3
+    for key in (3, (0, 0, 0, 0), (0, 4), (..., ...)):
+        with pytest.raises(IndexError):
+            x[key]
+    with pytest.raises(TypeError):
+        x[x > 3]
+    x[1, 1:3] = -1
+    a[1, 1:3] = -1
+    x[:, 0, 0] = rs.asarray([7, 8, 9])
+    a[:, 0, 0] = [7, 8, 9]
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_creation():
+    with rs.session(in_process=True):
+        assert rs.zeros((2, 3)).tolist() == [[0] * 3] * 2 and rs.ones(2).tolist() == [1, 1]
+        assert rs.full((), 7).item() == 7 and rs.full(2, True).dtype is rs.bool and rs.full(1, 2.5).dtype is rs.float32
+        assert rs.arange(5).tolist() == [0, 1, 2, 3, 4] and rs.arange(5, 0, -2).tolist() == [5, 3, 1] and rs.arange(3, 1).shape == (0,)
+        np.testing.assert_allclose(rs.linspace(0, 1, 5).numpy(), np.linspace(0, 1, 5))
+        np.testing.assert_array_equal(rs.eye(3, 4, k=1).numpy(), np.eye(3, 4, 1))
+        for d in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_, np.float16):
+            a = np.array([[0, 1], [2, 3]]).astype(d)
+            x = rs.asarray(a)
+            assert x.numpy().dtype == a.dtype and (x.numpy() == a).all() and x.nbytes == a.nbytes
+        assert rs.asarray(np.arange(6).reshape(2, 3).T[:, ::-1]).tolist() == np.arange(6).reshape(2, 3).T[:, ::-1].tolist()
+        assert rs.asarray(1.5).dtype is rs.float32 and rs.asarray(np.float64(1.5)).dtype is rs.float64
+        assert rs.asarray(np.array([1, 2], ">i4")).tolist() == [1, 2]
+        assert rs.asarray([[]]).shape == (1, 0) and rs.asarray([[]]).numpy().shape == (1, 0)
+        with pytest.raises(TypeError):
+            rs.asarray(np.array([1 + 2j]))
+        with pytest.raises(TypeError), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rs.asarray(np.array([1], np.uint16))
+        with pytest.raises(OverflowError):
+            rs.zeros(2, rs.int64) + (1 << 60)
+        assert rs.asarray([1 << 60]).item() == 1 << 60
+
+
+def test_reads_are_views(session):
+    x = rs.arange(1 << 16, dtype=rs.float32) * 2
+    a = x.numpy()
+    assert not a.flags.writeable and not a.flags.owndata and a[-1] == 2 * 65535
+    with pytest.raises(ValueError):
+        a[0] = 1
+    b = a[100:200]
+    x += 1
+    del a
+    for _ in range(5):
+        (x * 3).numpy()
+    assert b[0] == 200 and x.numpy()[100] == 201
+    c = x.numpy(copy=True)
+    c[0] = -1
+    assert x.numpy()[0] == 1 and np.asarray(x, dtype=np.float64).dtype == np.float64
+    small = (rs.ones(3) + 1).numpy()
+    for _ in range(100):
+        rs.ones(3).numpy()
+    assert small.tolist() == [2, 2, 2]
+
+
+def test_view_outlives_session():
+    with rs.session(in_process=True):
+        a = (rs.ones(1 << 16) + 1).numpy()
+        small = (rs.ones(2) + 1).numpy()
+    assert (a == 2).all() and (small == 2).all()
+
+
+def test_item():
+    with rs.session(in_process=True):
+        assert rs.full(1, 3).item() == 3 and rs.full((), True).item() is True and isinstance(rs.full((), 3).item(), int)
+        assert rs.full((), 1.5, rs.bfloat16).item() == 1.5 and rs.full((), 1.5, rs.float16).item() == 1.5
+        assert float(rs.full((), 2.5)) == 2.5 and int(rs.full((), 2)) == 2 and [10, 20][rs.full((), 1)] == 20
+        assert bool(rs.full((), 1)) and f"{rs.full((), 1.25):.1f}" == "1.2"
+        with pytest.raises(ValueError):
+            rs.ones(2).item()
+        with pytest.raises(ValueError):
+            bool(rs.ones(2))
+
+
+def test_gradients(session):
+    x = rs.asarray([1.0, 2.0, 3.0], requires_grad=True)
+    loss = ((x * x).exp() * x).sum()  # intermediates are gone at once
+    g = rs.grad(loss, x, retain_graph=True)
+    v = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(g.numpy(), np.exp(v * v) * (1 + 2 * v * v), rtol=1e-5)
+    loss.backward()
+    loss2 = (x ** 2).sum()
+    loss2.backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(v * v) * (1 + 2 * v * v) + 2 * v, rtol=1e-5)
+    x.grad = None
+    assert x.grad is None
+    with pytest.raises(rs.errors.Released):
+        rs.grad(loss, x)
+    with rs.no_grad():
+        assert not (x * 2).requires_grad
+        with rs.enable_grad():
+            assert (x * 2).requires_grad
+    assert (x * 2).requires_grad and not x.detach().requires_grad
+    with pytest.raises(rs.errors.NoGradient):
+        rs.grad((x.detach() * 2).sum(), x)
+    y = rs.ones(3, requires_grad=True)
+    assert rs.grad((x * 2).sum(), [x, y], allow_unused=True)[1].tolist() == [0, 0, 0]
+    g = rs.grad((x ** 3).sum(), x, create_graph=True)
+    assert rs.grad(g.sum(), x).tolist() == [6, 12, 18]
+
+
+def test_graph_is_freed():
+    with rs.session(in_process=True) as s:
+        x = rs.ones(1000, requires_grad=True)
+        live = []
+        for _ in range(5):
+            loss = (x * 2).exp().tanh().sum()
+            (g,) = rs.grad(loss, [x])
+            g.numpy()
+            del loss, g
+            live.append(s.stats["live"])
+        assert live[0] == live[-1], live
+
+
+def test_updates(session):
+    p = rs.asarray([1.0, 2.0], requires_grad=True)
+    before = p * 10
+    with rs.no_grad():
+        p -= rs.asarray([0.5, 0.5])
+        p *= 2
+    assert p.tolist() == [1, 3] and before.tolist() == [10, 20] and p.requires_grad
+    with pytest.raises(rs.RingsideError, match="NoGrad"):
+        p += 1
+    alias = q = rs.zeros(2)
+    q += 1
+    assert alias.tolist() == [1, 1] and q.copy().zero_().tolist() == [0, 0] and q.tolist() == [1, 1]
+    with pytest.raises(ValueError):
+        q.assign(rs.ones(3))
+    with pytest.raises(TypeError):
+        q.assign(rs.ones(2, rs.float64))
+
+
+@pytest.mark.parametrize("kind", ["SGD", "momentum", "Adam", "AdamW"])
+def test_optimizers(session, kind):
+    torch = pytest.importorskip("torch")
+    start, target = np.linspace(-1, 1, 12).astype(np.float32).reshape(3, 4), np.ones((3, 4), np.float32)
+    options = {"SGD": {"lr": 0.1}, "momentum": {"lr": 0.1, "momentum": 0.9, "nesterov": True}, "Adam": {"lr": 0.1},
+               "AdamW": {"lr": 0.1, "weight_decay": 0.1}}[kind]
+    name = "SGD" if kind == "momentum" else kind
+    theirs = torch.nn.Parameter(torch.tensor(start))
+    mine = rs.asarray(start, requires_grad=True)
+    their_opt, opt = getattr(torch.optim, name)([theirs], **options), getattr(rs.optim, name)([mine], **options)
+    for step in range(6):
+        if step == 3:  # another one goes on
+            state = opt.state_dict()
+            opt = getattr(rs.optim, name)([mine], **options)
+            opt.load_state_dict(state)
+            assert opt.steps == 3
+        their_opt.zero_grad()
+        ((theirs - torch.tensor(target)) ** 2).sum().backward()
+        their_opt.step()
+        loss = ((mine - target) ** 2).sum()
+        if step % 2:
+            opt.step(rs.grad(loss, [mine]))
+        else:
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+    np.testing.assert_allclose(mine.numpy(), theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_module(session, tmp_path):
+    torch = pytest.importorskip("torch")
+    model = rs.nn.Sequential(rs.nn.Conv2d(1, 4, 3, padding=1), rs.nn.ReLU(), rs.nn.MaxPool2d(2), rs.nn.Flatten(), rs.nn.Linear(64, 10))
+    theirs = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    assert list(model.state_dict()) == list(theirs.state_dict())
+    model.load_state_dict(theirs.state_dict())
+    x, y = np.random.default_rng(1).standard_normal((5, 1, 8, 8)).astype(np.float32), np.array([1, 2, 3, 4, 5])
+    np.testing.assert_allclose(model(rs.asarray(x)).numpy(), theirs(torch.tensor(x)).detach().numpy(), rtol=1e-4, atol=1e-5)
+    loss = rs.nn.cross_entropy(model(rs.asarray(x)), y)
+    theirs_loss = torch.nn.functional.cross_entropy(theirs(torch.tensor(x)), torch.tensor(y))
+    theirs_loss.backward()
+    grads = rs.grad(loss, model.parameters())
+    assert abs(loss.item() - theirs_loss.item()) < 1e-5
+    for (name, p), g in zip(theirs.named_parameters(), grads):
+        np.testing.assert_allclose(g.numpy(), p.grad.numpy(), rtol=1e-3, atol=1e-5, err_msg=name)
+    path = tmp_path / "model.safetensors"
+    rs.save(path, model, {"step": "7"})
+    loaded = rs.load(path)
+    assert list(sorted(loaded)) == sorted(model.state_dict()) and rs.files.load_notes(path) == {"step": "7"}
+    other = rs.nn.Sequential(*copy.copy(model.layers[:-1]), rs.nn.Linear(64, 10))
+    other.load_state_dict(loaded)
+    np.testing.assert_array_equal(other.layers[-1].weight.numpy(), model.layers[-1].weight.numpy())
+    with pytest.raises(ValueError, match="missing: 4.bias"):
+        other.load_state_dict({k: v for k, v in loaded.items() if k != "4.bias"})
+    with pytest.raises(rs.RingsideError, match="no-such-file"):
+        rs.load(tmp_path / "no-such-file")
+
+
+def test_attention_trains(session):
+    class Block(rs.nn.Module):
+        def __init__(self):
+            self.norm, self.attention = rs.nn.LayerNorm(16), rs.nn.MultiheadAttention(16, 4, 2, causal=True)
+            self.layers = [rs.nn.Linear(16, 32), rs.nn.Linear(32, 16)]
+            self.drop, self.out = rs.nn.Dropout(0.1), rs.nn.RMSNorm(16)
+
+        def forward(self, x):
+            x = x + self.attention(self.norm(x))
+            return self.out(x + self.drop(self.layers[1](rs.gelu(self.layers[0](x)))))
+
+    block = Block()
+    assert len(block.parameters()) == 2 + 8 + 4 + 1 and "layers.1.bias" in block.state_dict()
+    assert block.eval().drop.training is False and block.train().drop.training
+    opt = rs.optim.AdamW(block, lr=1e-2)
+    x = rs.random.normal((2, 6, 16))
+    losses = []
+    for _ in range(30):
+        loss = rs.mse(block(x), 0.5)
+        opt.step(rs.grad(loss, block.parameters()), clip=1.0)
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+
+
+def test_random(session):
+    rs.random.seed(5)
+    a, b = rs.random.normal((1000,)).numpy(copy=True), rs.random.uniform(1000).numpy(copy=True)
+    rs.random.seed(5)
+    assert (rs.random.normal((1000,)).numpy() == a).all() and (rs.random.uniform(1000).numpy() == b).all()
+    assert abs(a.mean()) < 0.15 and 0.9 < a.std() < 1.1 and 0 <= b.min() and b.max() < 1
+    with rs.session(in_process=True, seed=5):
+        assert (rs.random.normal((1000,)).numpy() == a).all()
+    x = rs.ones(1000)
+    y = rs.dropout(x, 0.5).numpy()
+    assert set(y.tolist()) == {0.0, 2.0} and rs.dropout(x, 0.5, training=False) is x
+
+
+def test_repr():
+    with rs.session(in_process=True):
+        for a in (np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1.5, 1e-9], np.float64), np.array([True, False]),
+                  np.arange(3), np.arange(2000, dtype=np.int32), np.zeros((2, 2, 2), np.uint8)):
+            x = rs.asarray(a)
+            text = repr(x)
+            inner = np.array2string(a, separator=", ", prefix="Tensor(")
+            assert text.startswith("Tensor(" + inner) and text.endswith(f"dtype={a.dtype.name})"), text
+            assert str(x) == str(a)
+        assert repr(rs.ones(2, requires_grad=True)) == "Tensor([1., 1.], dtype=float32, requires_grad=True)"
+        assert repr(rs.ones(2, rs.bfloat16)) == "Tensor([1., 1.], dtype=bfloat16)"
+        assert repr(rs.float32) == "ringside.float32" and "Linear(2, 3, bias=True)" in repr(rs.nn.Sequential(rs.nn.Linear(2, 3)))
+
+
+def test_dlpack():
+    torch = pytest.importorskip("torch")
+    with rs.session(in_process=True):
+        x = rs.arange(6, dtype=rs.float32).reshape(2, 3)
+        t = torch.from_dlpack(x)  # of a version without the flag: a copy, which it may write
+        t[0, 0] = 100
+        assert x.tolist() == [[0, 1, 2], [3, 4, 5]] and t.tolist()[0][0] == 100
+        assert np.from_dlpack(x).tolist() == x.tolist()
+        del t
+        # A consumer of version 1.0 reads the worker's memory, and is told not to write.
+        capsule = x.__dlpack__(max_version=(1, 0))
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        m = rs._tensor._Versioned.from_address(get(capsule, b"dltensor_versioned"))
+        assert (m.major, m.flags, m.tensor.ndim, list(m.tensor.shape[:2])) == (1, 1, 2, [2, 3])
+        view = x.numpy()
+        assert m.tensor.data == view.ctypes.data
+        del capsule  # unused: its destructor gives the memory back
+        capsule = x.__dlpack__(max_version=(1, 0), copy=True)
+        m = rs._tensor._Versioned.from_address(get(capsule, b"dltensor_versioned"))
+        assert m.flags == 2 and m.tensor.data != view.ctypes.data
+        del capsule
+        for bad in ({"copy": False}, {"dl_device": (2, 0)}):
+            with pytest.raises(BufferError):
+                x.__dlpack__(**bad)
+        # In: of torch and of ringside, with strides and of every type.
+        big = torch.arange(24).reshape(2, 3, 4)
+        for source in (big, big.permute(2, 0, 1), big[:, ::2], big.to(torch.float16), big[0, 0, 0], big[:0]):
+            got = rs.from_dlpack(source)
+            assert got.tolist() == source.tolist() and got.shape == tuple(source.shape)
+        assert rs.asarray(big > 3).tolist() == (big > 3).tolist()
+        half = torch.tensor([1.5, 2.5], dtype=torch.bfloat16)
+        assert rs.asarray(half).dtype is rs.bfloat16 and rs.asarray(half).tolist() == [1.5, 2.5]
+        with rs.session(in_process=True):
+            other = rs.from_dlpack(x)
+            assert other.tolist() == x.tolist() and other.session is not x.session
+        with pytest.raises(TypeError):
+            rs.from_dlpack(torch.ones(1, dtype=torch.int8))
+
+
+def test_dlpack_outlives_python():
+    pytest.importorskip("torch")
+    run("""
+        import torch, ringside as rs
+        kept = torch.from_dlpack(rs.ones(1000))  # freed after the interpreter's end
+        """)
+
+
+def test_sessions_apart():
+    with rs.session(in_process=True) as s:
+        x = rs.ones(2)
+        with rs.session(in_process=True):
+            y = rs.ones(2)
+            with pytest.raises(rs.RingsideError, match="different sessions"):
+                x + y
+        assert (x + 1).tolist() == [2, 2]
+        with pytest.raises(rs.errors.SessionClosed):
+            y + 1
+    with pytest.raises(rs.errors.SessionClosed):
+        x.numpy()
+    assert s.close() is None and repr(s) == "Session(closed)"
+
+
+def test_scope(session):
+    x = rs.ones(4)
+    with rs.scope() as sc:
+        gone, kept = x + 1, sc.keep(x + 2)
+    assert kept.tolist() == [3] * 4 and x.tolist() == [1] * 4
+    with pytest.raises(rs.errors.Released):
+        gone.numpy()
+
+
+def test_errors_name_the_line():
+    with rs.session(in_process=True):
+        x = rs.ones((2, 3))
+        with pytest.raises(ValueError, match=r"\[2 3\] and \[4\].*test_tensors.py:\d+\)"):
+            x + rs.ones(4)
+        x.numpy()  # what is computed together fails together
+        idx = rs.asarray([0, 9])
+        line = sys._getframe().f_lineno + 1
+        y = rs.take(x, idx, axis=0)
+        z = rs.ones(3)
+        with pytest.raises(IndexError, match=f"test_tensors.py:{line}\\)"):
+            y.numpy()
+        with pytest.raises(rs.RingsideError, match="together with an operation that failed"):
+            z.numpy()
+        assert (x + 1).tolist() == [[2, 2, 2]] * 2  # the session goes on
+        with pytest.raises(rs.RingsideError, match="no operation 'nonsense'"):
+            rs.apply("nonsense", x)
+        with pytest.raises(TypeError):
+            x + "text"
+        with pytest.raises(TypeError):
+            rs.zeros(2, "complex64")
+
+
+def test_pickling_refused(session):
+    for x, advice in ((rs.ones(2), "numpy"), (session, "ringside.connect")):
+        with pytest.raises(TypeError, match=advice):
+            pickle.dumps(x)
+    assert pickle.loads(pickle.dumps(rs.float32)) is rs.float32
+    t = copy.deepcopy(rs.ones(2, requires_grad=True))
+    assert t.requires_grad and t.tolist() == [1, 1]
+
+
+def test_threads(session):
+    wrong = []
+
+    def work(k):
+        try:
+            with session_of(session):
+                w = rs.full(8, k + 1.0, requires_grad=True)
+                for i in range(25):
+                    if k % 2:
+                        with rs.no_grad():
+                            (w * 2).numpy()
+                    g = rs.grad((w * w * (k + 1)).sum(), w)
+                    if not (g.numpy() == 2 * (k + 1) ** 2).all():
+                        wrong.append((k, i, g.tolist()))
+        except BaseException as e:
+            wrong.append((k, e))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(PATIENCE)
+        assert not t.is_alive()
+    assert not wrong
+
+
+class session_of:
+    """Makes a session the thread's, without closing it."""
+
+    def __init__(self, s):
+        self.s = s
+
+    def __enter__(self):
+        rs._ops.state.sessions.append(self.s)
+
+    def __exit__(self, *_):
+        rs._ops.state.sessions.remove(self.s)
+
+
+def test_forked_child_is_refused():
+    run("""
+        import os, ringside as rs
+        x = rs.ones(4) + 1
+        assert x.tolist() == [2] * 4
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                x.numpy()
+            except rs.RingsideError as e:
+                code = 0 if "forked" in str(e) else 2
+            del x
+            os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (x * 2).tolist() == [4] * 4
+        """)
+
+
+def test_fork_before_use():
+    run("""
+        import multiprocessing, ringside as rs
+        def work(k):
+            return (rs.ones(2) * k).tolist()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(work, range(3)) == [[0, 0], [1, 1], [2, 2]]
+        """)
+
+
+INTERRUPTED = """
+    import os, signal, threading, time, ringside as rs
+    with rs.cluster(workers=1) as c:
+        x = rs.ones(4) + 1
+        x.numpy()
+        worker = c.processes["w0"]
+        os.kill(worker, signal.SIGSTOP)
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            (x * 2).numpy()
+            raise SystemExit("it did not wait")
+        except KeyboardInterrupt:
+            pass
+        os.kill(worker, signal.SIGCONT)
+        assert (x * 3).tolist() == [6] * 4, "the session did not go on"
+    """
+
+
+def test_interrupt():
+    run(INTERRUPTED)
+
+
+def test_handlers_may_not_nest():
+    run("""
+        import os, signal, threading, ringside as rs
+        said = []
+        with rs.cluster(workers=1) as c:
+            x = rs.ones(4) + 1
+            x.numpy()
+            def handler(*_):
+                try:
+                    x.numpy()
+                except rs.RingsideError as e:
+                    said.append(str(e))
+                os.kill(c_worker, signal.SIGCONT)
+            c_worker = c.processes["w0"]
+            signal.signal(signal.SIGUSR1, handler)
+            os.kill(c_worker, signal.SIGSTOP)
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+            assert (x * 2).tolist() == [4] * 4
+        assert said and "signal handler" in said[0], said
+        """)
+
+
+def test_worker_killed():
+    with rs.cluster(workers=1) as c:
+        x = rs.ones(4) + 1
+        x.numpy()
+        os.kill(c.processes["w0"], signal.SIGKILL)
+        with pytest.raises(rs.errors.SessionLost, match="w0"):
+            (x * 2).numpy()
+
+
+def test_signals_and_config(tmp_path):
+    config = tmp_path / "placement.yaml"
+    config.write_text("workers: 2\nrows:\n  shard: {axis: 0}\n")
+    a = np.arange(40, dtype=np.float32).reshape(10, 4)
+    with rs.cluster(workers=2, config=config):
+        with rs.signal("rows"):
+            x = rs.asarray(a)
+        y = rs.ones((10, 4)).signal("rows")
+        np.testing.assert_array_equal((x + y).sum(axis=0).numpy(), (a + 1).sum(axis=0))
+    with pytest.raises(rs.RingsideError, match="placement.yaml"):
+        config.write_text("workers: no\n")
+        rs.session(in_process=True, config=config)
+
+
+def test_many_drops():
+    with rs.session(in_process=True) as s:
+        y = x = rs.ones(4)
+        for _ in range(20000):
+            y = y + 1.0
+        assert y.tolist() == [20001.0] * 4
+        s.flush(wait=True)
+        assert s.stats["live"] < 1000 and s.stats["held"] == 2, s.stats

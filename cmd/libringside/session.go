@@ -1,0 +1,397 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard/config"
+)
+
+// session is a session and the tensors of it that the caller holds by number. Any thread
+// may call its methods: each waits for those of others to end.
+type session struct {
+	s     *tensor.Session
+	pulse *pulse        // the context of its waits
+	busy  chan struct{} // has an element while a call is under way
+
+	tensors map[int64]*held
+	ints    []int64 // of the call under way
+	args    []tensor.Arg
+	in      []*held
+}
+
+// lastTensor is the number of the process's newest tensor: no two sessions use one.
+var lastTensor atomic.Int64
+
+// sessionOptions are what opens a session, as JSON. Zero fields are the defaults.
+type sessionOptions struct {
+	Name       string `json:"name"`
+	Addr       string `json:"addr"`    // of the dispatcher
+	Here       bool   `json:"here"`    // in this process, without a dispatcher
+	Threads    int    `json:"threads"` // in this process
+	Workers    int    `json:"workers"`
+	Config     string `json:"config"`      // text of a file of placements
+	ConfigFile string `json:"config_file"` // its name in errors
+	Secret     string `json:"secret_file"`
+	TLS        bool   `json:"tls"`
+	Seed       uint64 `json:"seed"`
+}
+
+// fromJSON reads options; unknown keys are errors.
+func fromJSON(text string, options any) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(options); err != nil {
+		return fmt.Errorf("%w: options %.200q: %w", errArgument, text, err)
+	}
+	return nil
+}
+
+// openSession opens a session. Its waits end when interrupted returns true; site is the
+// line of the caller.
+func openSession(options string, interrupted func() bool, site func() string) (*session, error) {
+	var o sessionOptions
+	if err := fromJSON(options, &o); err != nil {
+		return nil, err
+	}
+	p := newPulse(interrupted)
+	c := &client.Options{Name: o.Name, Addr: o.Addr, Workers: o.Workers, Session: &tensor.SessionOptions{Seed: o.Seed, Context: p, Site: site},
+		Local: func() (tensor.Engine, error) { return cpu.NewEngine(&cpu.Options{Threads: o.Threads}) }}
+	var err error
+	if o.Config != "" {
+		if c.Config, err = config.Parse(o.ConfigFile, []byte(o.Config)); err != nil {
+			return nil, err
+		}
+	}
+	if o.Secret != "" {
+		if c.Secret, err = ipc.ReadSecret(o.Secret); err != nil {
+			return nil, err
+		}
+	}
+	if o.TLS {
+		if c.TLS, err = (ipc.TLSFiles{On: true}).Read(); err != nil {
+			return nil, err
+		}
+	}
+	out := &session{pulse: p, busy: make(chan struct{}, 1), tensors: map[int64]*held{}}
+	if o.Here {
+		var e tensor.Engine
+		if e, err = c.Local(); err == nil {
+			out.s = tensor.NewSession(e, c.Session)
+		}
+	} else {
+		out.s, err = client.Open(p, c)
+	}
+	return out, p.cause(err)
+}
+
+// enter begins a call, once those of other threads have ended.
+func (s *session) enter() error {
+	select {
+	case s.busy <- struct{}{}:
+		s.pulse.renew()
+		return nil
+	default:
+	}
+	t := time.NewTicker(pulseEvery)
+	defer t.Stop()
+	for {
+		select {
+		case s.busy <- struct{}{}:
+			s.pulse.renew()
+			return nil
+		case <-t.C:
+			if s.pulse.interrupted() {
+				return errInterrupted
+			}
+		}
+	}
+}
+
+// tryEnter begins a call if no other is under way.
+func (s *session) tryEnter() bool {
+	select {
+	case s.busy <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *session) leave() { <-s.busy }
+
+// end returns the error of a call, which the session forgets: the caller raises it.
+func (s *session) end(err error) error {
+	sticky := s.s.ClearErr()
+	if err == nil {
+		err = sticky
+	}
+	if errors.Is(err, tensor.ErrUnknown) {
+		err = fmt.Errorf("%w: it was to be computed together with an operation that failed, whose error was raised before", err)
+	}
+	return s.pulse.cause(err)
+}
+
+// get returns a tensor of the session.
+func (s *session) get(id int64) (*held, error) {
+	if h, ok := s.tensors[id]; ok {
+		return h, nil
+	}
+	return nil, fmt.Errorf("%w: tensor %d, expected one of this session that was not dropped", errHandle, id)
+}
+
+// put takes a new tensor, or its error. in are those that it was computed from.
+func (s *session) put(t *tensor.Tensor, in ...*held) (int64, error) {
+	if err := t.Err(); err != nil {
+		return 0, s.end(err)
+	}
+	id := lastTensor.Add(1)
+	s.tensors[id] = newHeld(t, in)
+	return id, nil
+}
+
+// The fields of the first word of a call, from the lowest bit.
+const (
+	opBits      = 12
+	argBits     = 13 // arguments
+	intBits     = 8  // attributes
+	scalarBits  = 8  // a bit for each of the first arguments that is a number
+	noGradBits  = 1  // the result has no graph
+	signalBits  = 16 // number of a signal
+	scalarsFrom = opBits + argBits + intBits
+)
+
+// callHead is the first word of a call.
+type callHead struct {
+	op         tensor.Op
+	args, ints int
+	scalars    uint64
+	noGrad     bool
+	signal     int
+}
+
+// parseHead takes a word apart.
+func parseHead(w uint64) (h callHead) {
+	field := func(bits int) uint64 {
+		v := w & (1<<bits - 1)
+		w >>= bits
+		return v
+	}
+	h.op, h.args, h.ints = tensor.Op(field(opBits)), int(field(argBits)), int(field(intBits))
+	h.scalars, h.noGrad, h.signal = field(scalarBits), field(noGradBits) == 1, int(field(signalBits))
+	return h
+}
+
+// apply records an operation: a head, its arguments (numbers of tensors, or bits of a
+// double) and its attributes. The attributes of random operations come without a stream.
+func (s *session) apply(call []int64) (int64, error) {
+	if len(call) == 0 {
+		return 0, fmt.Errorf("%w: a call of no words", errArgument)
+	}
+	h := parseHead(uint64(call[0]))
+	if len(call) != 1+h.args+h.ints || !h.op.Valid() {
+		return 0, fmt.Errorf("%w: a call of %v with %d words, expected an operation and %d arguments and %d attributes", errArgument, h.op, len(call), h.args, h.ints)
+	}
+	s.args, s.in = s.args[:0], s.in[:0]
+	for i, w := range call[1 : 1+h.args] {
+		if i < scalarBits && h.scalars>>i&1 == 1 {
+			s.args = append(s.args, tensor.S(math.Float64frombits(uint64(w))))
+			continue
+		}
+		x, err := s.get(w)
+		if err != nil {
+			return 0, err
+		}
+		s.args, s.in = append(s.args, tensor.T(x.t)), append(s.in, x)
+	}
+	s.ints = append(s.ints[:0], call[1+h.args:]...)
+	var t *tensor.Tensor
+	var err error
+	s.under(h, func() { t, err = s.record(h.op, call[1:1+h.args]) })
+	if err != nil {
+		return 0, err
+	}
+	return s.put(t, s.in...)
+}
+
+// under calls f without graphs and with a signal, as h says.
+func (s *session) under(h callHead, f func()) {
+	if h.signal > 0 {
+		name, run := signals.name(h.signal), f
+		f = func() { s.s.Signal(name, run) }
+	}
+	if h.noGrad {
+		s.s.NoGrad(f)
+	} else {
+		f()
+	}
+}
+
+// record records the operation in s.args and s.ints; words are the arguments as they
+// came.
+func (s *session) record(op tensor.Op, words []int64) (*tensor.Tensor, error) {
+	switch op {
+	case tensor.OpRand, tensor.OpRandN:
+		if len(s.ints) == 0 || len(s.args) != 0 || s.ints[0] < 0 || s.ints[0] > math.MaxUint8 {
+			return nil, fmt.Errorf("%w: %v of attributes %v, expected a dtype and a shape", errArgument, op, s.ints)
+		}
+		draw := tensor.Rand
+		if op == tensor.OpRandN {
+			draw = tensor.RandN
+		}
+		return draw(s.s, tensor.DType(s.ints[0]), toInts(s.ints[1:])...), nil
+	case tensor.OpDropout:
+		if len(s.in) != 1 || len(s.args) != 2 {
+			return nil, fmt.Errorf("%w: dropout of %d arguments, expected a tensor and a probability", errArgument, len(s.args))
+		}
+		return s.in[0].t.Dropout(math.Float64frombits(uint64(words[1]))), nil
+	}
+	return s.s.Apply(op, s.ints, s.args...), nil
+}
+
+// toInts returns a copy of x.
+func toInts(x []int64) []int {
+	out := make([]int, len(x))
+	for i, n := range x {
+		out[i] = int(n)
+	}
+	return out
+}
+
+// upload makes a tensor of a memory image, under the signal of head.
+func (s *session) upload(head uint64, dtype int, data []byte, shape []int) (int64, error) {
+	if dtype <= 0 || dtype > math.MaxUint8 {
+		return 0, fmt.Errorf("%w: dtype %d", errArgument, dtype)
+	}
+	var t *tensor.Tensor
+	s.under(parseHead(head), func() { t = tensor.FromBytes(s.s, tensor.DType(dtype), data, shape...) })
+	return s.put(t)
+}
+
+// description is what describe writes: dtype, flags, number of dims, dims.
+type description [3 + tensor.MaxRank]int64
+
+// Flags of a description.
+const (
+	flagLeaf  = 1 // requires a gradient
+	flagGraph = 2 // was computed from a leaf
+)
+
+// describe describes a tensor.
+func (s *session) describe(id int64) (d description, err error) {
+	h, err := s.get(id)
+	if err != nil {
+		return d, err
+	}
+	d[0], d[2] = int64(h.t.DType()), int64(h.t.Rank())
+	if h.t.RequiresGrad() {
+		d[1] |= flagLeaf
+	}
+	if h.t.Node() != nil {
+		d[1] |= flagGraph
+	}
+	for i, n := range h.t.Shape() {
+		d[3+i] = int64(n)
+	}
+	return d, nil
+}
+
+// read copies a tensor's memory image to dst, which has its length.
+func (s *session) read(id int64, dst []byte) error {
+	h, err := s.get(id)
+	if err != nil {
+		return err
+	}
+	return s.end(h.t.ViewBytes(func(b []byte) error {
+		if len(b) != len(dst) {
+			return fmt.Errorf("%w: a buffer of %d bytes for %v", errArgument, len(dst), h.t)
+		}
+		copy(dst, b)
+		return nil
+	}))
+}
+
+// view returns a tensor's memory image, which stays as it is until release.
+func (s *session) view(id int64) (b []byte, release func(), err error) {
+	h, err := s.get(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, release, err = h.t.Pin()
+	return b, release, s.end(err)
+}
+
+// flush submits what is recorded and, if wait is set, waits until it has run.
+func (s *session) flush(wait bool) error {
+	if wait {
+		return s.end(s.s.Sync())
+	}
+	return s.end(s.s.Flush())
+}
+
+// drop drops tensors; unknown ones are left out.
+func (s *session) drop(ids []int64) {
+	for _, id := range ids {
+		if h, ok := s.tensors[id]; ok {
+			delete(s.tensors, id)
+			h.release()
+		}
+	}
+}
+
+// scope drops the tensors that were made since mark, but those to be kept. Without a mark
+// it returns one.
+func (s *session) scope(mark int64, keep []int64) int64 {
+	if mark == 0 {
+		return max(lastTensor.Load(), 1)
+	}
+	for id := range s.tensors {
+		if id > mark && !slices.Contains(keep, id) {
+			s.drop([]int64{id})
+		}
+	}
+	return 0
+}
+
+// item copies the memory image of a tensor's one element and returns its dtype.
+func (s *session) item(id int64, dst []byte) (int64, error) {
+	h, err := s.get(id)
+	if err != nil {
+		return 0, err
+	}
+	if n := h.t.Elems(); n != 1 {
+		return 0, fmt.Errorf("%w: item of %v, expected one element", tensor.ErrShape, h.t)
+	}
+	err = h.t.ViewBytes(func(b []byte) error { copy(dst, b); return nil })
+	return int64(h.t.DType()), s.end(err)
+}
+
+// about describes the session as JSON.
+func (s *session) about() (string, error) {
+	st := s.s.Stats()
+	text, err := json.Marshal(map[string]any{"engine": s.s.Engine().Name(), "ops": st.Ops, "programs": st.Programs, "uploads": st.Uploads,
+		"uploaded_bytes": st.UploadedB, "fetches": st.Fetches, "live": st.Live, "held": len(s.tensors)})
+	return string(text), err
+}
+
+// close closes the session, also while a thread waits in a call of it.
+func (s *session) close() error { return s.s.Close() }
+
+// cause returns the error of a call whose context is p: what ended it, if that is why.
+func (p *pulse) cause(err error) error {
+	if err != nil && p.Context.Err() != nil && errors.Is(err, p.Context.Err()) {
+		return fmt.Errorf("%w: %w", context.Cause(p.Context), err)
+	}
+	return err
+}

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// here opens a session in this process.
+func here(t *testing.T) *session {
+	t.Helper()
+	s, err := openSession(`{"here": true, "seed": 1}`, func() bool { return false }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.close() })
+	return s
+}
+
+// floats makes a vector.
+func (s *session) floats(t *testing.T, x ...float32) int64 {
+	t.Helper()
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	id, err := s.upload(0, int(tensor.F32), b, []int{len(x)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// call records an operation of tensors.
+func (s *session) call(t *testing.T, op tensor.Op, ints []int64, args ...int64) int64 {
+	t.Helper()
+	head := int64(op) | int64(len(args))<<opBits | int64(len(ints))<<(opBits+argBits)
+	id, err := s.apply(append(append([]int64{head}, args...), ints...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// first reads the first element of a tensor.
+func (s *session) first(t *testing.T, id int64, n int) float32 {
+	t.Helper()
+	b := make([]byte, 4*n)
+	if err := s.read(id, b); err != nil {
+		t.Fatal(err)
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(b))
+}
+
+// TestApply: calls of words do what their op says, with numbers in the place of tensors.
+func TestApply(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 2, 3)
+	if y := s.first(t, s.call(t, tensor.OpMul, nil, x, x), 2); y != 4 {
+		t.Errorf("2*2 = %g", y)
+	}
+	id, err := s.apply([]int64{int64(tensor.OpSub) | 2<<opBits | 1<<scalarsFrom, int64(math.Float64bits(10)), x})
+	if err != nil || s.first(t, id, 2) != 8 {
+		t.Errorf("10-2: %v", err)
+	}
+	d, err := s.describe(s.call(t, tensor.OpReshape, []int64{2, 1}, x))
+	if err != nil || d[0] != int64(tensor.F32) || d[2] != 2 || d[3] != 2 || d[4] != 1 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// TestApplyRefused: words that do not fit are refused, and the session goes on.
+func TestApplyRefused(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 1)
+	for what, words := range map[string][]int64{
+		"nothing":             {},
+		"no operation":        {4000},
+		"too few words":       {int64(tensor.OpAdd) | 2<<opBits, x},
+		"an unknown tensor":   {int64(tensor.OpNeg) | 1<<opBits, 1 << 40},
+		"a dtype of 300":      {int64(tensor.OpRand) | 1<<(opBits+argBits), 300},
+		"dropout of nothing":  {int64(tensor.OpDropout)},
+		"a shape that is bad": {int64(tensor.OpReshape) | 1<<opBits | 1<<(opBits+argBits), x, 7},
+	} {
+		if id, err := s.apply(words); err == nil {
+			t.Errorf("%s: tensor %d", what, id)
+		}
+	}
+	if y := s.first(t, s.call(t, tensor.OpNeg, nil, x), 1); y != -1 {
+		t.Errorf("afterwards -1 is %g", y)
+	}
+	if _, err := s.upload(0, 99, nil, nil); err == nil {
+		t.Error("dtype 99 was uploaded")
+	}
+}
+
+// TestGraphClaims: the values that gradients need stay, though the caller drops its
+// intermediates, until the gradients were computed.
+func TestGraphClaims(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 3)
+	if err := s.requireGrad(x); err != nil {
+		t.Fatal(err)
+	}
+	y := s.call(t, tensor.OpExp, nil, x)
+	z := s.call(t, tensor.OpMul, nil, y, y)
+	loss := s.call(t, tensor.OpSum, []int64{0}, z)
+	middle := s.tensors[y]
+	s.drop([]int64{y, z, 12345})
+	if err := s.flush(true); err != nil {
+		t.Fatal(err)
+	}
+	if middle.claims == 0 {
+		t.Fatal("a value that the graph needs was freed")
+	}
+	gs, err := s.grad(loss, 0, gradRetain, []int64{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, want := s.first(t, gs[0], 1), float32(2*math.Exp(6)); math.Abs(float64(g-want)) > 1e-2 {
+		t.Errorf("gradient %g, expected %g", g, want)
+	}
+	if middle.claims == 0 {
+		t.Error("the graph was to be retained")
+	}
+	if _, err := s.grad(loss, 0, 0, []int64{x}); err != nil {
+		t.Error(err)
+	}
+	if middle.claims != 0 {
+		t.Errorf("%d claims of a graph whose gradients were computed", middle.claims)
+	}
+	if _, err := s.grad(loss, 0, 0, []int64{x}); !errors.Is(err, tensor.ErrReleased) {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// TestAssignKeepsGraph: a value that a graph needs outlives the assignment of another.
+func TestAssignKeepsGraph(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 3)
+	if err := s.requireGrad(x); err != nil {
+		t.Fatal(err)
+	}
+	y := s.call(t, tensor.OpMul, nil, x, s.floats(t, 2))
+	loss := s.call(t, tensor.OpSum, []int64{0}, s.call(t, tensor.OpSquare, nil, y))
+	if err := s.assign(y, s.floats(t, 100), true); err != nil {
+		t.Fatal(err)
+	}
+	gs, err := s.grad(loss, 0, 0, []int64{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := s.first(t, gs[0], 1); g != 24 {
+		t.Errorf("gradient %g, expected that of the old value, 24", g)
+	}
+	if v := s.first(t, y, 1); v != 100 {
+		t.Errorf("y is %g, expected 100", v)
+	}
+}
+
+// TestView: a view keeps its bytes, though the tensor is dropped, until it is released.
+func TestView(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 1, 2, 3, 4)
+	y := s.call(t, tensor.OpNeg, nil, x)
+	b, release, err := s.view(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.drop([]int64{x, y})
+	for range 3 {
+		s.drop([]int64{s.call(t, tensor.OpExp, nil, s.floats(t, 9, 9, 9, 9))})
+		if err := s.flush(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := math.Float32frombits(binary.LittleEndian.Uint32(b[12:])); len(b) != 16 || v != -4 {
+		t.Errorf("%d bytes, the last number %g", len(b), v)
+	}
+	release()
+}
+
+// TestScope: a scope drops what was made in it, but what is kept.
+func TestScope(t *testing.T) {
+	s := here(t)
+	before := s.floats(t, 1)
+	mark := s.scope(0, nil)
+	gone, kept := s.floats(t, 2), s.floats(t, 3)
+	s.scope(mark, []int64{kept})
+	for id, there := range map[int64]bool{before: true, gone: false, kept: true} {
+		if _, err := s.get(id); (err == nil) != there {
+			t.Errorf("tensor %d: %v", id, err)
+		}
+	}
+}
+
+// TestOptimizer: an optimizer updates its parameters, clips, and goes on from a state.
+func TestOptimizer(t *testing.T) {
+	s := here(t)
+	p, g := s.floats(t, 1, 1), s.floats(t, 3, 4)
+	o, err := s.newOptimizer(`{"kind": "sgd", "names": ["p"], "lr": 1, "momentum": 0.5}`, []int64{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.step(1, 1, []int64{g}); err != nil { // clipped to 0.6, 0.8
+		t.Fatal(err)
+	}
+	if v := s.first(t, p, 2); math.Abs(float64(v)-0.4) > 1e-5 {
+		t.Errorf("p is %g, expected 0.4", v)
+	}
+	state, err := o.state()
+	if err != nil || len(state) != 1 {
+		t.Fatalf("%v, %v", state, err)
+	}
+	again, err := s.newOptimizer(`{"kind": "sgd", "names": ["p"], "lr": 1, "momentum": 0.5}`, []int64{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.restore(1, state); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := again.state()
+	if err != nil || again.Steps() != 1 || s.first(t, restored[0], 2) != s.first(t, state[0], 2) {
+		t.Error("the state was not restored")
+	}
+	for _, bad := range []string{`{"kind": "sgd", "names": []}`, `{"kind": "x", "names": ["p"]}`, `{"what": 1}`, `{`} {
+		if _, err := s.newOptimizer(bad, []int64{p}); !errors.Is(err, errArgument) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if err := o.step(math.NaN(), 0, nil); !errors.Is(err, errArgument) {
+		t.Errorf("a learning rate of NaN: %v", err)
+	}
+	if o.close() != nil || again.close() != nil || s.tensors[p].claims != 1 {
+		t.Errorf("%d claims of the parameter", s.tensors[p].claims)
+	}
+}
+
+// TestSessionInterrupted: a thread that waits for another's call is interrupted by its
+// language, and the session goes on.
+func TestSessionInterrupted(t *testing.T) {
+	var signal atomic.Bool
+	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.enter(); err != nil {
+		t.Fatal(err)
+	}
+	signal.Store(true)
+	if err := s.enter(); !errors.Is(err, errInterrupted) {
+		t.Errorf("%v, expected %v", err, errInterrupted)
+	}
+	if s.tryEnter() {
+		t.Error("two calls are under way")
+	}
+	s.leave()
+	signal.Store(false)
+	if err := s.enter(); err != nil {
+		t.Error(err)
+	}
+	s.leave()
+}
+
+// TestRenew: after an interruption a context serves the next call.
+func TestRenew(t *testing.T) {
+	p := newPulse(func() bool { return true })
+	for range 2 {
+		for start := time.Now(); p.Err() == nil && time.Since(start) < patience; {
+		}
+		if err := p.cause(p.Err()); !errors.Is(err, errInterrupted) {
+			t.Fatalf("%v, expected %v", err, errInterrupted)
+		}
+		p.renew()
+		if p.Err() != nil {
+			t.Fatal("renewed, and ended")
+		}
+	}
+}
+
+// TestThreads: threads that share a session get the results of their own calls.
+func TestThreads(t *testing.T) {
+	s := here(t)
+	var wg sync.WaitGroup
+	for k := range 4 {
+		wg.Go(func() {
+			for range 50 {
+				if s.enter() != nil {
+					t.Error("no session")
+					return
+				}
+				y := s.first(t, s.call(t, tensor.OpNeg, nil, s.floats(t, float32(k))), 1)
+				s.leave()
+				if y != -float32(k) {
+					t.Errorf("-%d is %g", k, y)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestFailureKinds: what callers tell apart has a kind before its text.
+func TestFailureKinds(t *testing.T) {
+	if f := string(failureOf(tensor.ErrShape)); !strings.HasPrefix(f, "shape\n") {
+		t.Error(f)
+	}
+	if f := string(failureOf(errors.New("x"))); f != "\nx" {
+		t.Error(f)
+	}
+}
