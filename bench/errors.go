@@ -12,9 +12,9 @@ var ErrUnknown = errors.New("bench: unknown")
 // none, or only one with the reference BLAS.
 var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: apt-get install python3-torch libopenblas0-openmp")
 
-// ErrNoBackend is returned by the scenario torch-backend on a machine whose Python does
-// not find ringside.torch and its library.
-var ErrNoBackend = errors.New("bench: no ringside.torch; build it by make python, and set PYTHONPATH to the absolute path of cmd/libringside/python")
+// ErrNoBackend is returned by the scenarios python and torch-backend on a machine whose
+// Python does not find the package ringside and its library.
+var ErrNoBackend = errors.New("bench: no ringside for Python; build it by make python, and set PYTHONPATH to the absolute path of cmd/libringside/python")
 
 // failure is what check panics with and try recovers. Scenarios and the parts of a play
 // are scripts: each ends at its first error, as a benchmark of package testing ends at

@@ -183,14 +183,15 @@ int64_t ringside_cluster(const char *options);
 /* ringside_signal returns the number of a signal of that name, for a call's head. */
 int64_t ringside_signal(const char *name);
 
-/* ringside_apply records an operation and returns its result. A call is so many words:
+/* ringside_apply records an operation and returns its result. A call is these words:
  *
+ *     session      its handle
  *     head         from the lowest bit: 12 bits operation, 13 number of arguments,
  *                  8 number of attributes, 8 one for each of the first arguments: it is
  *                  a number; 1 no graph; 16 the signal
  *     arguments    tensors, or the bits of a double
  *     attributes   the integers of the op table; of random operations without offset */
-int64_t ringside_apply(ringside_handle session, const int64_t *call, int64_t words);
+int64_t ringside_apply(const int64_t *call);
 
 /* ringside_upload copies a memory image, row-major and little endian, and returns the
  * tensor. Of head the last two fields count. */

@@ -53,8 +53,8 @@ int64_t ringside_signal(const char *name) {
 	CALL(goSignal((char *)name));
 }
 
-int64_t ringside_apply(ringside_handle session, const int64_t *call, int64_t words) {
-	CALL(goApply(session, (int64_t *)call, words));
+int64_t ringside_apply(const int64_t *call) {
+	CALL(goApply((int64_t *)call));
 }
 
 int64_t ringside_upload(ringside_handle session, int64_t head, int32_t dtype, const void *data, int64_t bytes,

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,8 @@ import (
 // may call its methods: each waits for those of others to end.
 type session struct {
 	s     *tensor.Session
-	pulse *pulse        // the context of its waits
-	busy  chan struct{} // has an element while a call is under way
+	pulse *pulse     // the context of its waits
+	busy  sync.Mutex // is held while a call is under way
 
 	tensors map[int64]*held
 	ints    []int64 // of the call under way
@@ -84,7 +85,7 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 			return nil, err
 		}
 	}
-	out := &session{pulse: p, busy: make(chan struct{}, 1), tensors: map[int64]*held{}}
+	out := &session{pulse: p, tensors: map[int64]*held{}}
 	if o.Here {
 		var e tensor.Engine
 		if e, err = c.Local(); err == nil {
@@ -98,21 +99,30 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 
 // enter begins a call, once those of other threads have ended.
 func (s *session) enter() error {
-	select {
-	case s.busy <- struct{}{}:
+	if s.busy.TryLock() {
 		s.pulse.renew()
 		return nil
-	default:
 	}
+	entered := make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		s.busy.Lock()
+		select {
+		case entered <- struct{}{}:
+		case <-gone:
+			s.busy.Unlock()
+		}
+	}()
 	t := time.NewTicker(pulseEvery)
 	defer t.Stop()
 	for {
 		select {
-		case s.busy <- struct{}{}:
+		case <-entered:
 			s.pulse.renew()
 			return nil
 		case <-t.C:
 			if s.pulse.interrupted() {
+				close(gone)
 				return errInterrupted
 			}
 		}
@@ -120,16 +130,9 @@ func (s *session) enter() error {
 }
 
 // tryEnter begins a call if no other is under way.
-func (s *session) tryEnter() bool {
-	select {
-	case s.busy <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+func (s *session) tryEnter() bool { return s.busy.TryLock() }
 
-func (s *session) leave() { <-s.busy }
+func (s *session) leave() { s.busy.Unlock() }
 
 // end returns the error of a call, which the session forgets: the caller raises it.
 func (s *session) end(err error) error {
@@ -193,18 +196,14 @@ func parseHead(w uint64) (h callHead) {
 	return h
 }
 
-// apply records an operation: a head, its arguments (numbers of tensors, or bits of a
+// apply records an operation: of a head, its arguments (numbers of tensors, or bits of a
 // double) and its attributes. The attributes of random operations come without a stream.
-func (s *session) apply(call []int64) (int64, error) {
-	if len(call) == 0 {
-		return 0, fmt.Errorf("%w: a call of no words", errArgument)
-	}
-	h := parseHead(uint64(call[0]))
-	if len(call) != 1+h.args+h.ints || !h.op.Valid() {
-		return 0, fmt.Errorf("%w: a call of %v with %d words, expected an operation and %d arguments and %d attributes", errArgument, h.op, len(call), h.args, h.ints)
+func (s *session) apply(h callHead, words []int64) (int64, error) {
+	if len(words) != h.args+h.ints || !h.op.Valid() {
+		return 0, fmt.Errorf("%w: a call of %v with %d words, expected an operation and %d arguments and %d attributes", errArgument, h.op, len(words), h.args, h.ints)
 	}
 	s.args, s.in = s.args[:0], s.in[:0]
-	for i, w := range call[1 : 1+h.args] {
+	for i, w := range words[:h.args] {
 		if i < scalarBits && h.scalars>>i&1 == 1 {
 			s.args = append(s.args, tensor.S(math.Float64frombits(uint64(w))))
 			continue
@@ -215,10 +214,14 @@ func (s *session) apply(call []int64) (int64, error) {
 		}
 		s.args, s.in = append(s.args, tensor.T(x.t)), append(s.in, x)
 	}
-	s.ints = append(s.ints[:0], call[1+h.args:]...)
+	s.ints = append(s.ints[:0], words[h.args:]...)
 	var t *tensor.Tensor
 	var err error
-	s.under(h, func() { t, err = s.record(h.op, call[1:1+h.args]) })
+	if record := func() { t, err = s.record(h.op, words) }; h.signal > 0 || h.noGrad {
+		s.under(h, record)
+	} else {
+		record()
+	}
 	if err != nil {
 		return 0, err
 	}

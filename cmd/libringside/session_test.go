@@ -41,8 +41,7 @@ func (s *session) floats(t *testing.T, x ...float32) int64 {
 // call records an operation of tensors.
 func (s *session) call(t *testing.T, op tensor.Op, ints []int64, args ...int64) int64 {
 	t.Helper()
-	head := int64(op) | int64(len(args))<<opBits | int64(len(ints))<<(opBits+argBits)
-	id, err := s.apply(append(append([]int64{head}, args...), ints...))
+	id, err := s.apply(callHead{op: op, args: len(args), ints: len(ints)}, append(args, ints...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,8 @@ func TestApply(t *testing.T) {
 	if y := s.first(t, s.call(t, tensor.OpMul, nil, x, x), 2); y != 4 {
 		t.Errorf("2*2 = %g", y)
 	}
-	id, err := s.apply([]int64{int64(tensor.OpSub) | 2<<opBits | 1<<scalarsFrom, int64(math.Float64bits(10)), x})
+	h := parseHead(uint64(tensor.OpSub) | 2<<opBits | 1<<scalarsFrom)
+	id, err := s.apply(h, []int64{int64(math.Float64bits(10)), x})
 	if err != nil || s.first(t, id, 2) != 8 {
 		t.Errorf("10-2: %v", err)
 	}
@@ -80,16 +80,18 @@ func TestApply(t *testing.T) {
 func TestApplyRefused(t *testing.T) {
 	s := here(t)
 	x := s.floats(t, 1)
-	for what, words := range map[string][]int64{
-		"nothing":             {},
-		"no operation":        {4000},
-		"too few words":       {int64(tensor.OpAdd) | 2<<opBits, x},
-		"an unknown tensor":   {int64(tensor.OpNeg) | 1<<opBits, 1 << 40},
-		"a dtype of 300":      {int64(tensor.OpRand) | 1<<(opBits+argBits), 300},
-		"dropout of nothing":  {int64(tensor.OpDropout)},
-		"a shape that is bad": {int64(tensor.OpReshape) | 1<<opBits | 1<<(opBits+argBits), x, 7},
+	for what, c := range map[string]struct {
+		callHead
+		words []int64
+	}{
+		"no operation":        {callHead{op: 4000}, nil},
+		"too few words":       {callHead{op: tensor.OpAdd, args: 2}, []int64{x}},
+		"an unknown tensor":   {callHead{op: tensor.OpNeg, args: 1}, []int64{1 << 40}},
+		"a dtype of 300":      {callHead{op: tensor.OpRand, ints: 1}, []int64{300}},
+		"dropout of nothing":  {callHead{op: tensor.OpDropout}, nil},
+		"a shape that is bad": {callHead{op: tensor.OpReshape, args: 1, ints: 1}, []int64{x, 7}},
 	} {
-		if id, err := s.apply(words); err == nil {
+		if id, err := s.apply(c.callHead, c.words); err == nil {
 			t.Errorf("%s: tensor %d", what, id)
 		}
 	}

@@ -118,12 +118,18 @@ func goSignal(name *C.char) C.int64_t {
 }
 
 //export goApply
-func goApply(h C.ringside_handle, call *C.int64_t, n C.int64_t) C.int64_t {
-	c, err := words(call, n)
+func goApply(call *C.int64_t) C.int64_t {
+	start := unsafe.Slice((*int64)(call), 2)
+	s, err := get[*session](&all, uint64(start[0]))
+	if err == nil {
+		err = s.enter()
+	}
 	if err != nil {
 		return result(0, err)
 	}
-	return within(h, func(s *session) (int64, error) { return s.apply(c) })
+	defer s.leave()
+	h := parseHead(uint64(start[1]))
+	return result(s.apply(h, unsafe.Slice((*int64)(call), 2+h.args+h.ints)[2:]))
 }
 
 //export goUpload

@@ -43,7 +43,7 @@ _numbers = {
     "ringside_session": (_text,),
     "ringside_cluster": (_text,),
     "ringside_signal": (_text,),
-    "ringside_apply": (_i, _text, _i),
+    "ringside_apply": (_text,),
     "ringside_upload": (_i, _i, _i32, _ptr, _i, _text, _i),
     "ringside_drop": (_i, _text, _i),
     "ringside_describe": (_i, _i, _ptr),

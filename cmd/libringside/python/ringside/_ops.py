@@ -83,8 +83,8 @@ def table() -> dict[str, Any]:
     return json.loads(_native.take(out))
 
 
-pack2, pack3 = struct.Struct("<qq").pack, struct.Struct("<qqq").pack
-pack_ts, pack_st = struct.Struct("<qqd").pack, struct.Struct("<qdq").pack
+# Calls of a session and a head, and: a tensor; two; a tensor and a number; the reverse.
+pack_t, pack_tt, pack_ts, pack_st = (struct.Struct("<qq" + f).pack for f in ("q", "qq", "qd", "dq"))
 
 
 def pack(values: Sequence[int]) -> bytes:

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
 
 from ringside import _native, _ops, dtypes
-from ringside._ops import Op, op, pack2, pack3, pack_st, pack_ts, state
+from ringside._ops import Op, op, pack_st, pack_t, pack_ts, pack_tt, state
 from ringside._session import Session, check_alive, current_session
 from ringside.dtypes import DType
 from ringside.errors import DTypeError, IndexOutOfRange, RingsideError, ShapeError
@@ -32,20 +32,25 @@ class Tensor:
 
     _s: Session
     _h: int
+    _d: tuple[DType, tuple[int, ...]] | None
+    _leaf: builtins.bool
 
     def __init__(self, session: Session, handle: int):
         self._s = session
         self._h = handle
-        self._d: tuple[DType, tuple[int, ...]] | None = None
-        self._leaf = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns what most tensors never set, so that making one is cheap."""
+        if name == "_d":
+            return None
+        if name == "_leaf":
+            return False
+        raise AttributeError(f"a Tensor has no {name!r}")
 
     def __del__(self) -> None:
-        try:
-            dead = self._s._dead
-        except AttributeError:  # it was not made
-            return
-        dead.append(self._h)
-        if len(dead) > 4000:
+        h = self._h
+        self._s._dead.append(h)
+        if not h & 2047:
             self._s._drop()
 
     # What it is.
@@ -289,15 +294,17 @@ class Tensor:
     def __reduce__(self):
         raise TypeError("a ringside tensor lies at a worker and can't be pickled: send x.numpy(), or use ringside.save and ringside.load")
 
-    # Operators.
+    # Operators. The most usual ones are made below.
 
-    def __add__(self, o: Any) -> Tensor: return _two(ADD, self, o)
+    if TYPE_CHECKING:
+        def __add__(self, o: Any) -> Tensor: ...
+        def __sub__(self, o: Any) -> Tensor: ...
+        def __mul__(self, o: Any) -> Tensor: ...
+        def __truediv__(self, o: Any) -> Tensor: ...
+
     def __radd__(self, o: Any) -> Tensor: return _two(ADD, o, self)
-    def __sub__(self, o: Any) -> Tensor: return _two(SUB, self, o)
     def __rsub__(self, o: Any) -> Tensor: return _two(SUB, o, self)
-    def __mul__(self, o: Any) -> Tensor: return _two(MUL, self, o)
     def __rmul__(self, o: Any) -> Tensor: return _two(MUL, o, self)
-    def __truediv__(self, o: Any) -> Tensor: return _two(DIV, self, o)
     def __rtruediv__(self, o: Any) -> Tensor: return _two(DIV, o, self)
     def __pow__(self, o: Any) -> Tensor: return _two(POW, self, o)
     def __rpow__(self, o: Any) -> Tensor: return _two(POW, o, self)
@@ -350,9 +357,6 @@ class Tensor:
         """Replaces a part, which integers and slices of step 1 select."""
         self.assign(_replace(self, key, value))
 
-    if TYPE_CHECKING:  # added by _functions, with the same names
-        def __getattr__(self, name: str) -> Any: ...
-
 
 class _View:
     """Memory of the worker that an array reads, until the array is gone."""
@@ -386,6 +390,28 @@ def _fail(n: int, *operands: Any) -> BaseException:
     return _native.errors.Released(f"{e}: the tensor was released by a scope") if "no such handle" in str(e) and tensors else e
 
 
+def _operator(o: Op) -> Any:
+    """Returns the method of a usual operator: _two without a call between."""
+    def method(self: Tensor, other: Any) -> Tensor:
+        kind = other.__class__
+        s = self._s
+        if kind is Tensor:
+            h = s._apply(pack_tt(s._id, o.tt | state.flags, self._h, other._h))
+        elif kind is float:
+            h = s._apply(pack_ts(s._id, o.ts | state.flags, self._h, other))
+        else:
+            return _two(o, self, other)
+        if h <= 0:
+            raise _fail(h, self, other)
+        return Tensor(s, h)
+
+    return method
+
+
+for _name, _o in ("add", ADD), ("sub", SUB), ("mul", MUL), ("truediv", DIV):
+    setattr(Tensor, f"__{_name}__", _operator(_o))
+
+
 def _tensor(t: Tensor, what: int, other: int = 0) -> int:
     n = t._s._lib.ringside_tensor(t._s._id, what, t._h, other)
     if n < 0:
@@ -405,7 +431,7 @@ def _one(o: Op, x: Tensor) -> Tensor:
     if x.__class__ is not Tensor:
         x = asarray(x)
     s = x._s
-    h = s._apply(s._id, pack2(o.t | state.flags, x._h), 2)
+    h = s._apply(pack_t(s._id, o.t | state.flags, x._h))
     if h <= 0:
         raise _fail(h, x)
     return Tensor(s, h)
@@ -416,16 +442,16 @@ def _two(o: Op, a: Any, b: Any) -> Tensor:
     if a.__class__ is Tensor:
         s = a._s
         if b.__class__ is Tensor:
-            h = s._apply(s._id, pack3(o.tt | state.flags, a._h, b._h), 3)
+            h = s._apply(pack_tt(s._id, o.tt | state.flags, a._h, b._h))
         elif b.__class__ is float or isinstance(b, (int, float)):
-            h = s._apply(s._id, pack_ts(o.ts | state.flags, a._h, _number(b)), 3)
+            h = s._apply(pack_ts(s._id, o.ts | state.flags, a._h, _number(b)))
         else:
             other = _operand(b, a)
             return NotImplemented if other is None else _two(o, a, other)
     elif b.__class__ is Tensor:
         s = b._s
         if isinstance(a, (int, float)):
-            h = s._apply(s._id, pack_st(o.st | state.flags, _number(a), b._h), 3)
+            h = s._apply(pack_st(s._id, o.st | state.flags, _number(a), b._h))
         else:
             other = _operand(a, b)
             return NotImplemented if other is None else _two(o, other, b)
@@ -475,8 +501,7 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
     s = s or current_session()
     if len(args) > 8191 or len(ints) > 255:
         raise ShapeError(f"{o.name} of {len(args)} arguments and {len(ints)} attributes, expected at most 8191 and 255")
-    n = len(words) + len(ints)
-    h = s._apply(s._id, struct.pack(f"<q{fmt}{len(ints)}q", _ops.head(o.number, len(words), len(ints), numbers) | state.flags, *words, *ints), 1 + n)
+    h = s._apply(struct.pack(f"<qq{fmt}{len(ints)}q", s._id, _ops.head(o.number, len(words), len(ints), numbers) | state.flags, *words, *ints))
     if h <= 0:
         raise _fail(h, *args)
     return Tensor(s, h)
@@ -649,7 +674,7 @@ def matmul(x1: Any, x2: Any) -> Tensor:
         beside = x1 if x1.__class__ is Tensor else x2 if x2.__class__ is Tensor else asarray(x1)
         x1, x2 = _as(x1, beside) if x1 is not beside else x1, _as(x2, beside) if x2 is not beside else x2
     s = x1._s
-    h = s._apply(s._id, pack3(MATMUL.tt | state.flags, x1._h, x2._h), 3)
+    h = s._apply(pack_tt(s._id, MATMUL.tt | state.flags, x1._h, x2._h))
     if h > 0:
         return Tensor(s, h)
     row, column = x1.ndim == 1, x2.ndim == 1
