@@ -175,6 +175,11 @@ char *ringside_failure(int64_t failure);
 int64_t ringside_table(char **json);
 int64_t ringside_about(ringside_handle handle, char **json);
 
+/* ringside_tape returns the instructions that the next read runs, and ringside_config what
+ * a config of placements says, as ringside_table. file is its name in errors. */
+int64_t ringside_tape(ringside_handle session, char **json);
+int64_t ringside_config(const char *file, const char *text, char **json);
+
 /* ringside_session opens a session and returns its handle; ringside_cluster starts a
  * dispatcher and workers, which end with this process or by ringside_close. */
 int64_t ringside_session(const char *options);

@@ -41,6 +41,14 @@ int64_t ringside_about(ringside_handle handle, char **json) {
 	CALL(goAbout(handle, json));
 }
 
+int64_t ringside_tape(ringside_handle session, char **json) {
+	CALL(goTape(session, json));
+}
+
+int64_t ringside_config(const char *file, const char *text, char **json) {
+	CALL(goConfig((char *)file, (char *)text, json));
+}
+
 int64_t ringside_session(const char *options) {
 	CALL(goSession((char *)options));
 }

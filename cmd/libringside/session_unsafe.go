@@ -99,6 +99,26 @@ func goAbout(h C.ringside_handle, out **C.char) C.int64_t {
 	return result(0, err)
 }
 
+//export goTape
+func goTape(h C.ringside_handle, out **C.char) C.int64_t {
+	return within(h, func(s *session) (int64, error) {
+		t, err := s.tape()
+		if err == nil {
+			*out = C.CString(t)
+		}
+		return 0, err
+	})
+}
+
+//export goConfig
+func goConfig(file, text *C.char, out **C.char) C.int64_t {
+	t, err := configJSON(C.GoString(file), C.GoString(text))
+	if err == nil {
+		*out = C.CString(t)
+	}
+	return result(0, err)
+}
+
 //export goSession
 func goSession(options *C.char) C.int64_t {
 	s, err := openSession(C.GoString(options), interrupted, site)

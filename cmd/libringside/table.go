@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // tableJSON returns the op table and the element types, so that a client needs no list of
@@ -77,4 +78,54 @@ func (n *names) name(id int) string {
 		return ""
 	}
 	return n.all[id-1]
+}
+
+// tape describes the program that is being recorded as JSON: an instruction with its
+// result a row, whose arguments are instructions (%N), inputs (inN) and numbers (sN).
+func (s *session) tape() (string, error) {
+	p, err := s.s.Tape()
+	if err = s.end(err); err != nil {
+		return "", err
+	}
+	type row struct {
+		Op     string   `json:"op"`
+		DType  string   `json:"dtype"`
+		Shape  []int    `json:"shape"`
+		Args   []string `json:"args"`
+		Ints   []int64  `json:"ints,omitempty"`
+		Signal string   `json:"signal,omitempty"`
+	}
+	rows := make([]row, 0, len(p.Instrs))
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		r := row{Op: in.Op.String(), DType: in.DType.String(), Shape: p.Shapes[in.Shape], Ints: p.Ints[in.Int:][:in.NInt]}
+		for _, a := range p.Args[in.Arg:][:in.NArg] {
+			r.Args = append(r.Args, a.String())
+		}
+		if in.Signal > 0 {
+			r.Signal = p.Signals[in.Signal-1].String()
+		}
+		rows = append(rows, r)
+	}
+	text, err := json.Marshal(rows)
+	return string(text), err
+}
+
+// configJSON reads a config of placements and returns it as JSON: the number of workers,
+// and the signals by name.
+func configJSON(file, text string) (string, error) {
+	c, err := config.Parse(file, []byte(text))
+	if err != nil {
+		return "", err
+	}
+	signals := map[string]any{}
+	for _, g := range c.Signals {
+		s := map[string]any{"workers": g.Workers, "backward": g.Backward, "compile": g.Compile}
+		if g.Shard != nil {
+			s["shard"] = map[string]any{"axis": g.Shard.Axis, "along": g.Shard.Along, "even": g.Shard.Even}
+		}
+		signals[g.Name] = s
+	}
+	out, err := json.Marshal(map[string]any{"workers": c.Workers(), "auto_shard": c.AutoShard, "signals": signals})
+	return string(out), err
 }

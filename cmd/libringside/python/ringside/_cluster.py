@@ -13,7 +13,7 @@ from ringside._session import Session, session
 from ringside.errors import RingsideError
 
 
-def _command() -> str | None:
+def command() -> str | None:
     """Returns the ringside command: beside this Python, on PATH, or in the source tree."""
     here = os.path.dirname(os.path.abspath(__file__))
     for path in os.path.join(sys.prefix, "bin", "ringside"), os.path.join(here, "..", "bin", "ringside"):
@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self, workers: int, threads: int, processes: bool | None, session_mib: int, options: dict[str, Any]):
         _ops.load()
-        exe = None if processes is False else _command()
+        exe = None if processes is False else command()
         if processes and exe is None:
             raise RingsideError("ringside: the ringside command was not found on PATH or beside this Python: install the wheel, or processes=False")
         self._lib, self._options, self._pid = _native.library(), options, os.getpid()

@@ -286,7 +286,7 @@ def logsumexp(x: Tensor, axis: int = -1, *, keepdims: builtins.bool = False) -> 
 
 # Shapes.
 
-def expand_dims(x: Tensor, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
     """Inserts a dim of 1 before dim axis of the result."""
     shape = list(x.shape)
     shape.insert(axis_of(axis, len(shape) + 1), 1)
@@ -368,7 +368,7 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(x[(*[slice(None)] * a, i)] for i in range(x.shape[a]))
 
 
-def split(x: Tensor, sizes: int | Sequence[int], *, axis: int = 0) -> list[Tensor]:
+def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cuts a dim into pieces: of the given sizes, or of one size, the last maybe smaller."""
     a = axis_of(axis, x.ndim)
     n = x.shape[a]
@@ -383,7 +383,7 @@ def split(x: Tensor, sizes: int | Sequence[int], *, axis: int = 0) -> list[Tenso
     return out
 
 
-def chunk(x: Tensor, n: int, *, axis: int = 0) -> list[Tensor]:
+def chunk(x: Tensor, n: int, axis: int = 0) -> list[Tensor]:
     """Cuts a dim into at most n pieces, equal but the last."""
     return split(x, builtins.max(1, -(-x.shape[axis] // n)), axis=axis)
 
@@ -609,6 +609,7 @@ METHODS = (
 
 for _name in METHODS:
     setattr(Tensor, _name, globals()[_name])
+Tensor.unsqueeze = expand_dims  # type: ignore[attr-defined]  # PyTorch's name
 
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:

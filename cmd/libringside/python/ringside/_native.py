@@ -40,6 +40,8 @@ _text, _f64, _i = ctypes.c_char_p, ctypes.c_double, ctypes.c_int64
 _numbers = {
     "ringside_table": (_ptr,),
     "ringside_about": (_i, _ptr),
+    "ringside_tape": (_i, _ptr),
+    "ringside_config": (_text, _text, _ptr),
     "ringside_session": (_text,),
     "ringside_cluster": (_text,),
     "ringside_signal": (_text,),
@@ -150,11 +152,16 @@ def number(n):
     return n
 
 
+def described(function, *arguments):
+    """Returns what a function of the library wrote as JSON."""
+    out = _ptr()
+    number(getattr(library(), function)(*arguments, ctypes.byref(out)))
+    return json.loads(take(out))
+
+
 def about(handle):
     """Returns what a handle is, as a dict."""
-    out = _ptr()
-    number(library().ringside_about(handle, ctypes.byref(out)))
-    return json.loads(take(out))
+    return described("ringside_about", handle)
 
 
 def open_group(rank, size, timeout_ms, name, secret, exchange):

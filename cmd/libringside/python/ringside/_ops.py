@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import struct
 import threading
 from typing import Any, Sequence
@@ -78,9 +76,7 @@ def load() -> None:
 
 def table() -> dict[str, Any]:
     """Returns the op table and the element types of the library."""
-    out = ctypes.c_void_p()
-    _native.number(_native.library().ringside_table(ctypes.byref(out)))
-    return json.loads(_native.take(out))
+    return _native.described("ringside_table")
 
 
 # Calls of a session and a head, and: a tensor; two; a tensor and a number; the reverse.

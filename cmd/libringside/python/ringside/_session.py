@@ -50,6 +50,10 @@ class Session:
         self._drop()
         return _native.about(self._id)
 
+    def tape(self) -> list[dict[str, Any]]:
+        """Returns what the next read runs, an instruction a dict: op, dtype, shape, args."""
+        return _native.described("ringside_tape", self._id)
+
     def close(self) -> None:
         """Frees the session's tensors. Using them afterwards is an error. Further calls do
         nothing."""

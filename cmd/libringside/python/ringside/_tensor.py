@@ -27,13 +27,14 @@ class Tensor:
     print) runs what is recorded. A value never changes, only `x += y` and the like give x
     another one. Made by asarray and the other functions, never directly."""
 
-    __slots__ = ("_s", "_h", "_d", "_leaf", "__weakref__")
+    __slots__ = ("_s", "_h", "_d", "_leaf", "_of", "__weakref__")
     __array_ufunc__ = None  # so that NumPy leaves operators to this class
 
     _s: Session
     _h: int
     _d: tuple[DType, tuple[int, ...]] | None
     _leaf: builtins.bool
+    _of: Tensor | None  # whose gradient it is
 
     def __init__(self, session: Session, handle: int):
         self._s = session
@@ -41,7 +42,7 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Any:
         """Returns what most tensors never set, so that making one is cheap."""
-        if name == "_d":
+        if name in ("_d", "_of"):
             return None
         if name == "_leaf":
             return False
@@ -242,7 +243,11 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """The gradient that backward left, or None. Assigning None clears it."""
         n = _tensor(self, _native.GRADIENT)
-        return Tensor(self._s, n) if n else None
+        if not n:
+            return None
+        g = Tensor(self._s, n)
+        g._of = self
+        return g
 
     @grad.setter
     def grad(self, g: Tensor | None) -> None:
@@ -265,7 +270,14 @@ class Tensor:
         Results computed before keep the old value. A leaf takes one within no_grad."""
         v = _as(value, self)
         _tensor(self, _native.ASSIGN_VALUE if state.flags & _ops.NO_GRAD else _native.ASSIGN, v._h)
+        if self._of is not None:  # x.grad.zero_()
+            _tensor(self._of, _native.SET_GRADIENT, self._h)
         return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same value without a graph, as detach() returns it."""
+        return self.detach()
 
     def zero_(self) -> Tensor:
         """Sets all elements to 0."""

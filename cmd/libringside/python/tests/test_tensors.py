@@ -175,6 +175,8 @@ def test_gradients(session):
     loss2 = (x ** 2).sum()
     loss2.backward()
     np.testing.assert_allclose(x.grad.numpy(), np.exp(v * v) * (1 + 2 * v * v) + 2 * v, rtol=1e-5)
+    x.grad.zero_()
+    assert x.grad.tolist() == [0, 0, 0] and x.data.tolist() == [1, 2, 3]
     x.grad = None
     assert x.grad is None
     with pytest.raises(rs.errors.Released):

@@ -22,6 +22,10 @@ t = torch.full((3,), rank + 1.0)
 dist.all_reduce(t)
 assert t.tolist() == [3, 3, 3], t
 dist.destroy_process_group()
+if rank == 0:
+    import ringside as rs, ringside.gt as gt
+    with rs.cluster(workers=2) as c:  # processes of the command in the wheel
+        assert len(c.processes) == 3 and (rs.ones(3) * 2).sum().item() == 6 and gt.zeros(2).tolist() == [0, 0]
 assert rank or os.waitpid(child, 0)[1] == 0
 """
 
@@ -38,7 +42,7 @@ def test_wheel(tmp_path):
 
     with zipfile.ZipFile(wheels[0]) as f:
         names = {os.path.basename(name) for name in f.namelist()}
-    assert {"LICENSE", "NOTICE", "libringside.so", "ringside"} <= names
+    assert {"LICENSE", "NOTICE", "libringside.so", "ringside", "py.typed", "_tensor.py", "visualize.py"} <= names
     run(f"{tmp_path}/bin/pip", "install", "--no-index", "--no-deps", wheels[0])
     run(f"{tmp_path}/bin/python", "-c", PROGRAM)
     assert run(f"{tmp_path}/bin/ringside", "version").stdout.startswith("ringside ")

@@ -1,0 +1,35 @@
+"""Signals: names of parts of a program, which a config places on workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringside._session import _Flags
+from ringside._session import signal as _signal
+
+_entered: list[tuple[str, Any]] = []
+
+
+def context(name: str, backward: str | None = None) -> _Flags:
+    """`with context(name):` names what is recorded in it; the inner one of two counts. Where
+    gradients are computed the config's `backward` says."""
+    return _signal(name)
+
+
+def tensor(x: Any, name: str) -> Any:
+    """Gives a tensor alone the signal of that name, and returns it."""
+    return x.signal(name)
+
+
+def enter(name: str) -> None:
+    """Begins a context, for exit."""
+    flags = _signal(name)
+    flags.__enter__()
+    _entered.append((name, flags))
+
+
+def exit(name: str) -> None:
+    """Ends the innermost context that enter began, which is of that name."""
+    if not _entered or _entered[-1][0] != name:
+        raise ValueError(f"exit of signal {name!r}: {_entered[-1][0] if _entered else 'none'!r} is the last that was entered")
+    _entered.pop()[1].__exit__()
