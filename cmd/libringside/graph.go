@@ -94,6 +94,7 @@ func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, erro
 	if err != nil {
 		return nil, err
 	}
+	s.work *= 3 // each product has two more
 	gs, err := autograd.GradWith(o, l.t, ts...)
 	if err = s.end(err); err != nil {
 		return nil, err
@@ -137,6 +138,7 @@ func (s *session) backward(loss, output int64, flags int) error {
 	if err != nil {
 		return err
 	}
+	s.work *= 3
 	if err := s.end(autograd.BackwardWith(o, l.t)); err != nil {
 		return err
 	}

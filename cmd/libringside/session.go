@@ -26,6 +26,9 @@ type session struct {
 	pulse *pulse     // the context of its waits
 	busy  sync.Mutex // is held while a call is under way
 
+	here bool    // programs run in this process, and so on the thread that waits
+	work float64 // roughly what is recorded takes, in elements; only for here
+
 	tensors map[int64]*held
 	ints    []int64 // of the call under way
 	args    []tensor.Arg
@@ -86,6 +89,11 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 		}
 	}
 	out := &session{pulse: p, tensors: map[int64]*held{}}
+	local := c.Local
+	c.Local = func() (tensor.Engine, error) {
+		out.here = true
+		return local()
+	}
 	if o.Here {
 		var e tensor.Engine
 		if e, err = c.Local(); err == nil {
@@ -225,7 +233,52 @@ func (s *session) apply(h callHead, words []int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if s.here {
+		s.count(t)
+	}
 	return s.put(t, s.in...)
+}
+
+// count adds the work of an operation, whose operands are in s.in, to that recorded.
+func (s *session) count(t *tensor.Tensor) {
+	n := float64(t.Elems())
+	if len(s.in) > 1 && t.Err() == nil {
+		switch w := s.in[1].t; w.Rank() {
+		case 4: // a convolution, or a product
+			n *= float64(w.Elems()) / float64(max(w.Dim(0), 1))
+		default:
+			n *= float64(max(s.in[0].t.Dim(-1), 1))
+		}
+	}
+	s.work += n
+}
+
+// longWork is so much that a program may take longer than the answer to a signal, some
+// milliseconds.
+const longWork = 1 << 24
+
+// wait calls f, which runs what is recorded. Where that is much work of this process, f
+// runs beside, so that a signal can stop it.
+func (s *session) wait(f func() error) error {
+	long := s.work > longWork
+	s.work = 0
+	if !long {
+		return s.end(f())
+	}
+	done := make(chan error)
+	go func() { done <- f() }()
+	t := time.NewTicker(pulseEvery)
+	defer t.Stop()
+	for {
+		select {
+		case err := <-done:
+			return s.end(err)
+		case <-t.C:
+			if s.pulse.Context.Err() == nil && s.pulse.interrupted() {
+				s.pulse.end(errInterrupted)
+			}
+		}
+	}
 }
 
 // under calls f without graphs and with a signal, as h says.
@@ -316,13 +369,15 @@ func (s *session) read(id int64, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.end(h.t.ViewBytes(func(b []byte) error {
-		if len(b) != len(dst) {
-			return fmt.Errorf("%w: a buffer of %d bytes for %v", errArgument, len(dst), h.t)
-		}
-		copy(dst, b)
-		return nil
-	}))
+	return s.wait(func() error {
+		return h.t.ViewBytes(func(b []byte) error {
+			if len(b) != len(dst) {
+				return fmt.Errorf("%w: a buffer of %d bytes for %v", errArgument, len(dst), h.t)
+			}
+			copy(dst, b)
+			return nil
+		})
+	})
 }
 
 // view returns a tensor's memory image, which stays as it is until release.
@@ -331,16 +386,19 @@ func (s *session) view(id int64) (b []byte, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b, release, err = h.t.Pin()
-	return b, release, s.end(err)
+	err = s.wait(func() (err error) {
+		b, release, err = h.t.Pin()
+		return err
+	})
+	return b, release, err
 }
 
 // flush submits what is recorded and, if wait is set, waits until it has run.
 func (s *session) flush(wait bool) error {
 	if wait {
-		return s.end(s.s.Sync())
+		return s.wait(s.s.Sync)
 	}
-	return s.end(s.s.Flush())
+	return s.wait(s.s.Flush)
 }
 
 // drop drops tensors; unknown ones are left out.
@@ -376,8 +434,10 @@ func (s *session) item(id int64, dst []byte) (int64, error) {
 	if n := h.t.Elems(); n != 1 {
 		return 0, fmt.Errorf("%w: item of %v, expected one element", tensor.ErrShape, h.t)
 	}
-	err = h.t.ViewBytes(func(b []byte) error { copy(dst, b); return nil })
-	return int64(h.t.DType()), s.end(err)
+	err = s.wait(func() error {
+		return h.t.ViewBytes(func(b []byte) error { copy(dst, b); return nil })
+	})
+	return int64(h.t.DType()), err
 }
 
 // about describes the session as JSON.

@@ -527,6 +527,25 @@ def test_interrupt():
     run(INTERRUPTED)
 
 
+def test_interrupt_in_process():
+    run("""
+        import os, signal, threading, ringside as rs
+        with rs.session(in_process=True):
+            x = rs.random.normal((3000, 3000)) / 60
+            x.numpy()
+            y = x
+            for _ in range(400):  # minutes
+                y = y @ x
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                y.numpy()
+                raise SystemExit("it did not wait")
+            except KeyboardInterrupt:
+                pass
+            assert x.shape == (3000, 3000) and (x[:1, :1] * 0 + 3).item() == 3, "the session did not go on"
+        """)
+
+
 def test_handlers_may_not_nest():
     run("""
         import os, signal, threading, ringside as rs
