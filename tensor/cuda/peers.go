@@ -65,6 +65,9 @@ type peer struct {
 	events  [peerEvents]driver.Event
 }
 
+// MaxPeers is the most members of a group that reach each other's memory.
+const MaxPeers = ptx.MaxFold
+
 // trialBytes is how much of each other's memory the members read before they rely on it.
 const trialBytes = 256
 
@@ -165,7 +168,7 @@ func gone([]byte) ([][]byte, error) { return nil, errGone }
 // where there is an obstacle.
 func (p *peers) open() (*offer, *shm.Block) {
 	o := &offer{process: uint32(os.Getpid()), twoShot: uint64(p.dev.twoShot)}
-	if len(p.others) > ptx.MaxFold {
+	if len(p.others) > MaxPeers {
 		o.obstacle = device.TooMany
 		return o, nil
 	}

@@ -37,6 +37,7 @@ type dumpOptions struct {
 	dot               string
 	json, noFuse      bool
 	timed, threads    int
+	hosts             int
 	workers, config   string
 	device            string
 	auto              bool
@@ -66,11 +67,15 @@ it runs on the host. No GPU is needed.
 With --workers 4 it shows instead how the step would run on 4 workers, each with a part of the batch; with --workers 2x2 on two
 groups of two. --auto-shard chooses what is cut and says why. --config takes it from a file, where signals are the batch,
 optimizer.state and the parameters by their names (docs/sharding.md). It says how the inputs lie and why, what is moved and why,
-and every worker's programs.`,
+and every worker's programs. With --device cuda or --hosts 2 it also says how the workers that have something of each other reach it
+(from GPU to GPU, by shared memory, by TCP) and why not faster; workers are on the hosts in the order of their ranks.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.timed < 0 || o.threads < 0 {
-				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
+			if o.timed < 0 || o.threads < 0 || o.hosts < 0 {
+				return usagef("--time %d, --threads %d, --hosts %d: expected 0 or more", o.timed, o.threads, o.hosts)
+			}
+			if o.hosts > 0 && !o.several() {
+				return usagef("--hosts is about several workers: --workers or --config says how many")
 			}
 			drawn := cmd.Flags().Changed("dot")
 			if drawn && o.json {
@@ -82,8 +87,8 @@ and every worker's programs.`,
 			if o.device != "cpu" && o.device != "cuda" {
 				return usagef("--device %q: expected cpu or cuda", o.device)
 			}
-			if o.device == "cuda" && (o.timed > 0 || drawn || o.json || o.noFuse || o.several()) {
-				return usagef("--device cuda prints a list of steps; leave --time, --dot, --json, --no-fuse, --workers, --auto-shard and --config out")
+			if o.device == "cuda" && (o.timed > 0 || drawn || o.json || o.noFuse) {
+				return usagef("--device cuda prints text without times; leave --time, --dot, --json and --no-fuse out")
 			}
 			if o.several() && (o.timed > 0 || drawn || o.json) {
 				return usagef("--workers, --auto-shard and --config print text without times; leave --time, --dot and --json out")
@@ -106,6 +111,7 @@ and every worker's programs.`,
 	c.Flags().StringVar(&o.device, "device", "cpu", "whose plan: cpu or cuda")
 	c.Flags().StringVar(&o.workers, "workers", "", "show the plan for so many workers, 4 or 2x2")
 	c.Flags().StringVar(&o.config, "config", "", "show the plan for the workers of this file")
+	c.Flags().IntVar(&o.hosts, "hosts", 0, "say how the workers reach each other on so many hosts; 0 is one")
 	c.Flags().BoolVar(&o.auto, "auto-shard", false, "choose what is cut, and say why")
 	return c
 }

@@ -99,7 +99,14 @@ func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "layouts\n%s\n%s\nsteps\n%v", why, plan.Explain(), plan)
+	ways := ""
+	if o.hosts > len(plan.Ranks) {
+		return usagef("--hosts %d: expected at most one for each of %d workers", o.hosts, len(plan.Ranks))
+	}
+	if o.device == "cuda" || o.hosts > 0 {
+		ways = "edges\n" + edges(plan, max(o.hosts, 1), o.device == "cuda") + "\n"
+	}
+	_, err = fmt.Fprintf(w, "layouts\n%s\n%s\n%ssteps\n%v", why, plan.Explain(), ways, plan)
 	return err
 }
 

@@ -59,9 +59,46 @@ func TestPlanDumpCUDA(t *testing.T) {
 	if err := writePlaced(&b, []cuda.Placed{{Step: "y = rand"}, {Step: "z = exp y", Kernels: 1}}); err != nil || b.String() != want {
 		t.Errorf("%v, printed %q, want %q", err, b.String(), want)
 	}
-	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}, {"--dot=picture"}} {
+	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}, {"--dot=picture"},
+		{"--hosts", "2"}, {"--workers", "2", "--hosts", "3"}, {"--workers", "2", "--hosts", "-1"}} {
 		if _, _, err := execute(t, append([]string{"plan", "dump"}, flags...)...); err == nil {
 			t.Errorf("%v is taken", flags)
+		}
+	}
+}
+
+// TestPlanDumpEdges checks that the plan for several workers says how those reach each
+// other: on GPUs of one host and of two, and on cores.
+func TestPlanDumpEdges(t *testing.T) {
+	const peer, hosts, tcp = "GPU memory (peer)", "not from GPU to GPU, because the workers are on different hosts", "TCP; no faster way"
+	for _, c := range []struct {
+		flags  string
+		lines  []string // begin with and have
+		absent []string
+	}{
+		{"--workers 4 --device cuda", []string{"workers 0 1 2 3: ", "  0-1, 0-2, 0-3, 1-2, 1-3, 2-3: " + peer, "peer needs a process"}, []string{"TCP", "staged"}},
+		{"--workers 4 --device cuda --hosts 2", []string{"  0-1, 2-3: shared memory, by which values of GPUs are copied (staged); " + hosts, "  0-2, 0-3, 1-2, 1-3: " + tcp}, []string{peer}},
+		{"--workers 2x2 --auto-shard --device cuda --hosts 2", []string{"workers 0 2: ", "  0-2: " + tcp, "  1-3: " + tcp}, []string{"staged"}},
+		{"--workers 30 --device cuda", []string{"  0-1, ", "because there are more workers than a fold takes"}, []string{peer}},
+		{"--model qwen_t64 --config ../../../docs/pipeline.yaml --device cuda", []string{"workers 0 1: ", " send\n  0-1: shared memory, ", "because the workers are of different stages"}, []string{peer, "TCP"}},
+		{"--workers 2 --hosts 2", []string{"  0-1: " + tcp}, []string{"GPU"}},
+		{"--workers 2 --hosts 1", []string{"  0-1: shared memory\n"}, []string{"GPU"}},
+	} {
+		out, _, err := execute(t, append([]string{"plan", "dump", "--model", "gpt_t64"}, strings.Fields(c.flags)...)...)
+		if err != nil {
+			t.Errorf("%s: %v", c.flags, err)
+			continue
+		}
+		_, out, _ = strings.Cut(out, "\nedges\n")
+		out, _, found := strings.Cut(out, "\nsteps\n")
+		for _, line := range c.lines {
+			found = found && strings.Contains(out, line)
+		}
+		for _, line := range c.absent {
+			found = found && !strings.Contains(out, line)
+		}
+		if !found {
+			t.Errorf("%s: expected %q and not %q in\n%s", c.flags, c.lines, c.absent, out)
 		}
 	}
 }
