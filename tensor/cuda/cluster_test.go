@@ -312,7 +312,7 @@ func TestPeerWorkerKilled(t *testing.T) {
 	t.Setenv("FAKECUDA_DELAY_US", "100")
 	lib := cudatest.Library(t, must)
 	for victim := range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		o := inProcesses(lib)
 		o.Dir, o.Workers = t.TempDir(), 3

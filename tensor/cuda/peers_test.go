@@ -104,7 +104,7 @@ func runMember(spec string) error {
 	}
 	m.peers = peers
 	fmt.Println("connected")
-	err = map[string]func(context.Context) error{"all": m.all, "large": m.large, "forever": m.forever, "late": m.late}[m.does](ctx)
+	err = map[string]func(context.Context) error{"all": m.all, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile}[m.does](ctx)
 	if err != nil {
 		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -436,6 +436,84 @@ func (m *member) overwrite(ctx context.Context, s device.Space) error {
 	return nil
 }
 
+// spoiled returns meetings to which rank 1 says something else than it means.
+func (m *member) spoiled(ctx context.Context, rng *rand.Rand) device.Meet {
+	meet := m.meet(ctx)
+	return func(mine []byte) ([][]byte, error) {
+		b := bytes.Clone(mine)
+		at, value, whole := rng.IntN(len(b)), rng.Uint64(), rng.IntN(2) == 0
+		switch {
+		case m.rank != 1:
+		case whole && len(b) >= 8:
+			binary.LittleEndian.PutUint64(b[at/8*8%(len(b)-7):], value>>(value%64))
+		default:
+			b[at] ^= 1 << (value % 8)
+		}
+		return meet(b)
+	}
+}
+
+// hostile has rank 1 say anything, when members connect and at every meeting of a
+// collective. The others refuse it or compute something, and go on.
+func (m *member) hostile(ctx context.Context) error {
+	const seed = 3
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 20 {
+		p, o, err := m.dev.Connect(m.rank, m.size, m.spoiled(ctx, rng))
+		if err == nil && (p == nil) == (o == device.None) {
+			err = fmt.Errorf("peers %v, obstacle %v", p, o)
+		}
+		if p != nil && err == nil {
+			err = p.Close(m.meet(ctx))
+		}
+		// Members that heard different things go on together all the same.
+		if _, broken := m.meet(ctx)([]byte{1}); err != nil || broken != nil {
+			return errors.Join(err, broken)
+		}
+	}
+	s := m.dev.Open()
+	defer s.Close()
+	reduce := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{6000}}
+	exchange := device.Collective{Kind: protocol.AllToAll, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{30}}
+	for range m.size {
+		exchange.Send, exchange.Recv = append(exchange.Send, 30/m.size), append(exchange.Recv, 30/m.size)
+	}
+	refused := 0
+	for i := range 200 {
+		x := reduce
+		if i%2 == 1 {
+			x = exchange
+		}
+		meet := m.spoiled(ctx, rng)
+		if i == 0 || i == 199 {
+			meet = m.meet(ctx) // the first tells the segment, the last shows that all goes on
+		}
+		src := bytes.Repeat([]byte{1}, x.Shape.Elems())
+		if err := errors.Join(s.Make(1, x.DType, x.Shape), s.Fill(1, src)); err != nil {
+			return err
+		}
+		x.In = 1
+		p, err := m.peers.Start(s, &x, meet)
+		if err != nil {
+			refused++
+		} else if err := p.Finish(2); err != nil {
+			return err
+		}
+		if err := s.Sync(); err != nil {
+			return err
+		}
+		if i == 199 && err != nil {
+			return err
+		}
+		s.Free(1)
+		s.Free(2)
+	}
+	if refused == 0 && m.rank != 1 {
+		return errors.New("nothing was refused")
+	}
+	return nil
+}
+
 // process is a member's process as the test sees it.
 type process struct {
 	cmd      *exec.Cmd
@@ -630,6 +708,16 @@ func (m *meeting) meet(rank int, mine []byte) [][]byte {
 		m.changed.Wait()
 	}
 	return all
+}
+
+// TestHostilePeer has a member say anything at all: the others' devices are not lost, and
+// the next collective is right.
+func TestHostilePeer(t *testing.T) {
+	for r, p := range members(t, cudatest.Library(t, must), 3, "hostile", alternate) {
+		if said := p.rest(); said != "nothing left\n" {
+			t.Errorf("rank %d said %q", r, said)
+		}
+	}
 }
 
 // TestPeerKilled kills one of three members at different calls of the driver. The others
