@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
@@ -188,8 +189,8 @@ func runChild(args []string) error {
 	return w.Serve(ctx, args[3])
 }
 
-// reaches returns how each worker of the only session reaches the others.
-func reaches(ctx context.Context, t *testing.T, addr string, workers int) (out []metrics.Reach) {
+// reports returns the counters of each of so many workers, w0 first.
+func reports(ctx context.Context, t *testing.T, addr string, workers int) (out []client.Counters) {
 	t.Helper()
 	m, err := client.NewMonitor(ctx, nil, addr)
 	if err != nil {
@@ -199,16 +200,46 @@ func reaches(ctx context.Context, t *testing.T, addr string, workers int) (out [
 	if err := m.Ask(ctx, client.Question{}); err != nil {
 		t.Fatal(err)
 	}
+	answers := map[string]client.Counters{}
 	for range workers {
 		a, err := m.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range metrics.PathsOf(a.(*client.WorkerReport).Counters) {
-			out = append(out, p.Reach)
-		}
+		r := a.(*client.WorkerReport)
+		answers[r.Worker] = r.Counters
+	}
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		out = append(out, answers[name])
 	}
 	return out
+}
+
+// TestPeersSteady has workers do one step over and over: after a few, no graph is
+// captured and no memory of others opened.
+func TestPeersSteady(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	o := inProcesses(cudatest.Library(t, must))
+	o.Dir, o.Workers = t.TempDir(), 2
+	c, err := cluster.Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var seen [][]client.Counters
+	if err := squares(ctx, c.Addr(), 2, 9, func() { seen = append(seen, reports(ctx, t, c.Addr(), 2)) }); err != nil {
+		t.Fatal(err)
+	}
+	for w := range 2 {
+		at := func(step int, name string) uint64 { return seen[step][w].Get(name) }
+		for _, name := range []string{metrics.Captures, metrics.IPCOpens} {
+			if at(4, name) == 0 || at(8, name) != at(4, name) {
+				t.Errorf("worker %d: %s is %d after 5 steps and %d after 9, expected the same and some", w, name, at(4, name), at(8, name))
+			}
+		}
+		t.Logf("worker %d: %d calls of the driver in a step", w, at(8, metrics.DriverCalls)-at(7, metrics.DriverCalls))
+	}
 }
 
 // collectives returns what so many workers compute together: sums and largest elements of
@@ -264,7 +295,12 @@ func collectives(t *testing.T, workers int, o *cluster.Options, reach metrics.Re
 	if e.Stats().Calls == 0 {
 		t.Error("no collective was called")
 	}
-	found := reaches(ctx, t, c.Addr(), workers)
+	var found []metrics.Reach
+	for _, counters := range reports(ctx, t, c.Addr(), workers) {
+		for _, p := range metrics.PathsOf(counters) {
+			found = append(found, p.Reach)
+		}
+	}
 	if len(found) != workers*(workers-1) || slices.ContainsFunc(found, func(r metrics.Reach) bool { return r != reach }) {
 		t.Errorf("the workers reach each other as %+v, expected %+v for each pair", found, reach)
 	}

@@ -486,7 +486,7 @@ func (m *member) hostile(ctx context.Context) error {
 		}
 		meet := m.spoiled(ctx, rng)
 		if i == 0 || i == 199 {
-			meet = m.meet(ctx) // the first tells the segment, the last shows that all goes on
+			meet = m.meet(ctx) // the first tells the segment, the last is to be right
 		}
 		src := bytes.Repeat([]byte{1}, x.Shape.Elems())
 		if err := errors.Join(s.Make(1, x.DType, x.Shape), s.Fill(1, src)); err != nil {
