@@ -85,12 +85,13 @@ func (r *roster) round() []*peer {
 	return r.look
 }
 
-// sweep removes the peers that are gone.
+// sweep removes the peers that are gone. Nothing of the last round keeps their memory.
 func (r *roster) sweep() {
 	if !r.gone {
 		return
 	}
-	r.gone, r.changed = false, true
+	r.gone, r.changed, r.idlers = false, true, nil
+	clear(r.look[:cap(r.look)])
 	isGone := func(p *peer) bool { return p.gone }
 	r.all, r.warm = slices.DeleteFunc(r.all, isGone), slices.DeleteFunc(r.warm, isGone)
 }
