@@ -30,6 +30,21 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	if err := checkPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
+	for end := time.Now().Add(o.HandshakeTimeout); ; {
+		c, err := t.dialOnce(ctx, path, &o)
+		// This end may have had no processor for so long that it was hung up on as one
+		// that says nothing.
+		if !errors.Is(err, errUnheard) || ctx.Err() != nil || time.Now().After(end) {
+			return c, err
+		}
+	}
+}
+
+// errUnheard is returned when a listener hung up on a dialer without any answer.
+var errUnheard = fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
+
+// dialOnce is Dial of one connection.
+func (t Transport) dialOnce(ctx context.Context, path string, o *ipc.Options) (ipc.Conn, error) {
 	nc, err := connect(ctx, path)
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err // without the path, which the errors below have
@@ -43,7 +58,7 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 		return nil, fmt.Errorf("local: dial %s: %w", path, ipc.DialError(ctx, err, nil))
 	}
 	sock := nc.(*net.UnixConn)
-	c, err := dialHandshake(ctx, sock, &o, t.steps)
+	c, err := dialHandshake(ctx, sock, o, t.steps)
 	if err != nil {
 		ipc.CloseSocket(sock)
 		return nil, fmt.Errorf("local: dial %s: %w", path, err)
@@ -97,7 +112,7 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	st.took("dial: connected")
 	if err := sendFiles(st, sock, encoding.AppendHello(nil, &m), w.page.seg.File()); err != nil {
 		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			return nil, fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
+			return nil, errUnheard
 		}
 		return nil, fmt.Errorf("sending Hello: %w", err)
 	}
@@ -116,6 +131,9 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 			return nil, ipc.ContextError(ctx)
 		}
 		data, files, err = recvGreeting(sock)
+	}
+	if errors.Is(err, unix.ECONNRESET) && *busy == nil { // it has not read Hello
+		return nil, errUnheard
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil, fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)

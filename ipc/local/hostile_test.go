@@ -285,6 +285,45 @@ func TestSilentPeers(t *testing.T) {
 	}
 }
 
+// TestDialsAgain: a dialer whose Hello is not read, as one that was silent for too long,
+// dials again.
+func TestDialsAgain(t *testing.T) {
+	path := socketDir(t) + "/s"
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			for range 3 {
+				sock, err := l.AcceptUnix()
+				if err != nil {
+					return err
+				}
+				sock.Close()
+			}
+			sock, err := l.AcceptUnix()
+			if err != nil {
+				return err
+			}
+			defer sock.Close()
+			if _, err = sock.Read(make([]byte, 1000)); err != nil {
+				return err
+			}
+			_, err = sock.Write(encoding.AppendRefuse(nil, &encoding.Refuse{Reason: encoding.RefuseBusy, Text: "no room"}))
+			return err
+		}()
+	}()
+	if _, err := local.New().Dial(testContext(t), path, nil); !errors.Is(err, ipc.ErrRefused) {
+		t.Errorf("%v, expected the answer of the fourth time", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // FuzzHello sends a listener anything, with descriptors that mean nothing, and then dials
 // properly.
 func FuzzHello(f *testing.F) {
