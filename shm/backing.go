@@ -51,9 +51,11 @@ func newBacking(size int64, o *Options) (*os.File, Backing, error) {
 		return nil, kind, fmt.Errorf("shm: Sparse with a segment of %v, expected %v", kind, Memfd)
 	}
 	// Neither file system refuses more than there is: the kernel would kill a process
-	// instead. So ask first.
-	if err := checkMemory(size); err != nil {
-		return nil, kind, err
+	// instead. So ask first, except for memory that may never be needed.
+	if !o.Sparse {
+		if err := checkMemory(size); err != nil {
+			return nil, kind, err
+		}
 	}
 	switch kind {
 	case Tmpfs:

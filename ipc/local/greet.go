@@ -35,6 +35,15 @@ type caller struct {
 	bells bells
 }
 
+// alone calls f, which must not wait, while no other conn of the Waiter is made.
+func (g *greeter) alone(f func()) {
+	if w, ok := g.options.Waiter.(*Waiter); ok {
+		w.making.Lock()
+		defer w.making.Unlock()
+	}
+	f()
+}
+
 // hear reads the peer's Hello. The socket stays the caller's on error; the peer has then
 // been told the reason, if it can be told anything.
 func (g *greeter) hear(sock *net.UnixConn) (*caller, error) {
@@ -79,7 +88,8 @@ func (g *greeter) hear(sock *net.UnixConn) (*caller, error) {
 	if g.offers {
 		p.peer.PID, p.peer.UID, p.peer.GID = int(m.PID), -1, -1
 	}
-	if p.bells, err = openPeerBells(files[0], m.DataBell, m.RoomBell, g.steps); err != nil {
+	g.alone(func() { p.bells, err = openPeerBells(files[0], m.DataBell, m.RoomBell, g.steps) })
+	if err != nil {
 		return nil, g.refuse(sock, encoding.RefuseBroken, err)
 	}
 	return p, nil
@@ -107,12 +117,14 @@ func (g *greeter) welcome(sock *net.UnixConn, p *caller) (c *conn, err error) {
 // as a peer waits for an answer.
 func (g *greeter) memory() (w waiters, seg *shm.Segment, err error) {
 	for end := time.Now().Add(g.options.HandshakeTimeout / 2); ; <-time.After(shortPause) {
-		if w.page == nil {
-			w, err = newWaiters(g.options.Waiter, g.steps)
-		}
-		if w.page != nil {
-			seg, err = shm.Create(int64(2*ring.Size(g.options.RingBytes)), &shm.Options{Backing: shm.Memfd, Sparse: true})
-		}
+		g.alone(func() {
+			if w.page == nil {
+				w, err = newWaiters(g.options.Waiter, g.steps)
+			}
+			if w.page != nil {
+				seg, err = shm.Create(int64(2*ring.Size(g.options.RingBytes)), &shm.Options{Backing: shm.Memfd, Sparse: true})
+			}
+		})
 		switch {
 		case !errors.Is(err, unix.EMFILE):
 			return w, seg, err

@@ -6,11 +6,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
 )
+
+// ownStart returns the startTime of this process. It reads the file once, which takes
+// longer than the rest of a greeting where many processes run.
+var ownStart = sync.OnceValue(func() uint64 { return startTime(os.Getpid()) })
 
 // startTime is when a process started, in clock ticks after boot, 0 when that cannot be
 // told: field 22 of its stat, counted from behind the name, which may hold anything.

@@ -74,7 +74,7 @@ func (w waiters) handedOver() {
 func hello(o *ipc.Options, w waiters, ringBytes int) encoding.Hello {
 	data, room := w.offsets()
 	m := o.Introduce(ringBytes)
-	m.Start, m.Layout, m.DataBell, m.RoomBell = startTime(int(m.PID)), layout, data, room
+	m.Start, m.Layout, m.DataBell, m.RoomBell = ownStart(), layout, data, room
 	return m
 }
 

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -26,6 +27,10 @@ type Waiter struct {
 	watched atomic.Pointer[watch]
 
 	arms ipc.Arms // called before each sleep
+
+	// Held while the memory of a conn is made or mapped. When very many peers come at
+	// once, the goroutine that waits gets processors and locks of the kernel all the same.
+	making sync.Mutex
 }
 
 var _ ipc.Waiter = (*Waiter)(nil)

@@ -18,6 +18,11 @@ const (
 	maxSorted = 256
 	maxHeld   = 64 << 10
 
+	// sortFor is how long the worker handles messages that open, end and stop sessions,
+	// and lets go of connections that have ended, between two messages of sessions. When
+	// very many clients come and go at once, the other clients' steps go on.
+	sortFor = time.Millisecond
+
 	// lookEvery is how long the messages of an only session are handled where they lie,
 	// without a look at the messages after them, such as a session that another client
 	// opens.
@@ -181,7 +186,7 @@ func (w *Worker) takeAll(ctx context.Context) error {
 		return nil
 	}
 	w.looked = time.Now()
-	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld; {
+	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld && time.Since(w.looked) < sortFor; {
 		m, ok, err := w.out.conn.TryRecv()
 		if !ok || err != nil {
 			return err
@@ -333,13 +338,18 @@ func (w *Worker) handleInlet(ctx context.Context, s connected) error {
 	return err
 }
 
-// endBroken lets go of the inlets that have errors, and fails the sessions whose clients
+// endBroken lets go of inlets that have errors, and fails the sessions whose clients
 // broke the protocol there.
 func (w *Worker) endBroken(ctx context.Context) error {
 	w.broken = false
+	began := time.Now()
 	for _, s := range slices.Clone(w.connected) {
 		if s.inlet().err == nil {
 			continue
+		}
+		if time.Since(began) >= sortFor {
+			w.broken = true // the others wait for the next step
+			return nil
 		}
 		w.disown(s)
 		if err := s.lost(ctx); ends(err) {
