@@ -29,7 +29,7 @@ type Waiter struct {
 	arms ipc.Arms // called before each sleep
 
 	// Held while the memory of a conn is made or mapped. When very many peers come at
-	// once, the goroutine that waits gets processors and locks of the kernel all the same.
+	// once, the goroutine that waits still gets processors and locks of the kernel.
 	making sync.Mutex
 }
 
