@@ -175,6 +175,7 @@ type seat struct {
 	tls      *ipc.TLS
 	device   device.Device // nil through a cluster
 	rec      *recording
+	patience time.Duration // for workers that come again; 0: reopenTimeout
 }
 
 // reopenTimeout is longer than a worker that dies again and again waits for its next
@@ -283,7 +284,7 @@ func here() (*seat, error) {
 // again.
 func (s *seat) reopen(ctx context.Context) error {
 	s.Session.Close()
-	for limit := time.Now().Add(reopenTimeout); ; {
+	for limit := time.Now().Add(cmp.Or(s.patience, reopenTimeout)); ; {
 		_, err := dial(ctx, s, s.layout)
 		between := errors.Is(err, client.ErrNoWorker) || errors.Is(err, ipc.ErrNoListener) || errors.Is(err, ipc.ErrPeerGone)
 		if !between || ctx.Err() != nil || s.over() != nil || time.Now().After(limit) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -150,62 +151,114 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestElastic has a second worker join while one trains: from the next checkpoint on both
-// do, and the losses are those of one, but for roundings. A third one is of no use to a
-// batch of 4.
-func TestElastic(t *testing.T) {
-	dir, text := runtimeDir(t), textFile(t)
-	addr := filepath.Join(dir, "d")
-	up := start(t, "up", "-n", "1", "--listen", addr)
+// elastic is a training run with a dispatcher and one worker, which others join.
+type elastic struct {
+	*testing.T
+	text, addr string
+	workers    int
+	sess       *seat
+}
+
+func startElastic(t *testing.T) *elastic {
+	t.Helper()
+	x := &elastic{T: t, addr: filepath.Join(runtimeDir(t), "d"), text: textFile(t), workers: 1}
+	up := start(t, "up", "-n", "1", "--listen", x.addr)
 	up.wait("^ready")
-	defer func() { // it removes its files
+	t.Cleanup(func() { // it removes its files
 		_ = up.Process.Signal(syscall.SIGTERM)
 		if err := up.end(); err != nil {
 			t.Error(err)
 		}
-	}()
-	m, err := train.Find("qwen3-tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := m.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	cmd := newTrain()
 	cmd.SetErr(io.Discard)
 	cmd.SetContext(context.WithValue(t.Context(), logKey{}, slog.New(slog.DiscardHandler)))
-	at := place{connect: addr}
-	sess, err := at.open(t.Context(), cmd)
-	if err != nil {
+	at := place{connect: x.addr}
+	var err error
+	if x.sess, err = at.open(t.Context(), cmd); err != nil {
 		t.Fatal(err)
 	}
-	defer sess.close()
-	workers := 1
-	join := func() {
-		workers++
-		start(t, "worker", "--connect", addr)
-		waitFor(t, "a worker to join", func() (bool, error) {
-			s, err := client.Status(t.Context(), nil, addr)
-			return err == nil && s.Get(metrics.Workers) == uint64(workers), err
-		})
+	t.Cleanup(func() { x.sess.close() })
+	return x
+}
+
+// join starts another worker.
+func (x *elastic) join() *command {
+	x.Helper()
+	x.workers++
+	w := start(x.T, "worker", "--connect", x.addr)
+	waitFor(x.T, "a worker to join", func() (bool, error) {
+		s, err := client.Status(x.Context(), nil, x.addr)
+		return err == nil && s.Get(metrics.Workers) == uint64(x.workers), err
+	})
+	return w
+}
+
+// train takes 10 steps, with a checkpoint after each third. It wants the losses of one
+// worker, but for roundings.
+func (x *elastic) train(restarts int, progress func(step int)) (sum *train.Summary, said []string) {
+	x.Helper()
+	m, err := train.Find("qwen3-tiny")
+	if err != nil {
+		x.Fatal(err)
 	}
-	o := train.Options{Steps: 10, Batch: 4, Seed: 7, LossEvery: 1, Sample: -1, Checkpoint: filepath.Join(t.TempDir(), "run"), Every: 3}
-	o.Progress = func(p train.Progress) {
-		if p.Step == 2 || p.Step == 5 {
-			join()
+	d, err := m.Load(x.text)
+	if err != nil {
+		x.Fatal(err)
+	}
+	o := train.Options{Steps: 10, Batch: 4, Seed: 7, LossEvery: 1, Sample: -1, Checkpoint: filepath.Join(x.TempDir(), "run"), Every: 3}
+	o.Progress = func(p train.Progress) { progress(p.Step) }
+	sum, err = trainOn(x.Context(), m, d, &o, x.sess, endurance{restarts: restarts, elastic: true}, func(why string) { said = append(said, why) })
+	if err != nil || sum.Steps != 10 {
+		x.Fatalf("%v after %d steps; it said %q", err, sum.Steps, said)
+	}
+	args := []string{"--data", x.text, "--steps", "10", "--batch", "4", "--seed", "7", "--loss-every", "1", "--sample=-1", "--in-process"}
+	sameCurve(x.T, "one worker, then two", outcome{Summary: sum}, trained(x.T, args...))
+	return sum, said
+}
+
+// TestElastic has a second worker join while one trains: from the next checkpoint on both
+// do, and the losses are those of one, but for roundings. A third one is of no use to a
+// batch of 4.
+func TestElastic(t *testing.T) {
+	x := startElastic(t)
+	sum, said := x.train(0, func(step int) {
+		if step == 2 || step == 5 {
+			x.join()
 		}
+	})
+	if want := []string{"workers have joined: going on from step 3 with 2 workers"}; !slices.Equal(said, want) {
+		t.Errorf("it said %q, expected %q", said, want)
 	}
-	var said []string
-	sum, err := trainOn(t.Context(), m, d, &o, sess, endurance{elastic: true}, func(why string) { said = append(said, why) })
-	if want := []string{"workers have joined: going on from step 3 with 2 workers"}; err != nil || !slices.Equal(said, want) {
-		t.Fatalf("%v; it said %q, expected %q", err, said, want)
+	if sum.Restarts != 0 || x.sess.Workers != 2 || x.sess.counters().Calls == 0 {
+		t.Errorf("%d restarts, %d workers, %d collectives", sum.Restarts, x.sess.Workers, x.sess.counters().Calls)
 	}
-	if sum.Restarts != 0 || sum.Steps != 10 || sess.Workers != 2 || sess.counters().Calls == 0 {
-		t.Errorf("%d restarts, %d steps, %d workers, %d collectives", sum.Restarts, sum.Steps, sess.Workers, sess.counters().Calls)
+}
+
+// TestElasticLoss kills the worker that has joined. The run goes on by itself with the
+// worker that is left, from the last checkpoint.
+func TestElasticLoss(t *testing.T) {
+	x := startElastic(t)
+	x.sess.patience = time.Nanosecond // no worker comes in its place
+	var joined *command
+	sum, said := x.train(1, func(step int) {
+		switch {
+		case step == 2 && joined == nil:
+			joined = x.join()
+		case step == 7 && joined != nil && x.workers == 2:
+			x.workers--
+			if err := joined.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if len(said) != 3 || said[0] != "workers have joined: going on from step 3 with 2 workers" ||
+		!strings.Contains(said[1], " is gone") || !strings.Contains(said[1], "going on from step 6, restart 1 of 1") || said[2] != "with 1 worker" {
+		t.Errorf("it said %q, expected that it went on with two workers from step 3, and with one from step 6", said)
 	}
-	args := []string{"--data", text, "--steps", "10", "--batch", "4", "--seed", "7", "--loss-every", "1", "--sample=-1", "--in-process"}
-	sameCurve(t, "one worker, then two", outcome{Summary: sum}, trained(t, args...))
+	if sum.Restarts != 1 || x.sess.Workers != 1 {
+		t.Errorf("%d restarts, %d workers, expected 1 and 1", sum.Restarts, x.sess.Workers)
+	}
 }
 
 func TestElasticMistakes(t *testing.T) {
