@@ -25,10 +25,17 @@ func TestConvolutionsAgree(t *testing.T) {
 			groups := 1 + r.IntN(2)
 			n, c, o := 1+r.IntN(3), groups*(1+r.IntN(3)), groups*(1+r.IntN(18))
 			kh, kw := 1+r.IntN(4), 1+r.IntN(4)
+			switch r.IntN(4) {
+			case 0: // of each channel by itself
+				groups = 1 + r.IntN(8)
+				c, o = groups, groups*(1+r.IntN(2))
+			case 1:
+				kh, kw = 1, 1
+			}
 			stride := [2]int{1 + r.IntN(2), 1 + r.IntN(3)/2}
 			dilation := [2]int{1 + r.IntN(2), 1 + r.IntN(2)}
 			pad := [2]int{r.IntN(3), r.IntN(3)}
-			h, w := (kh-1)*dilation[0]+1+r.IntN(9), (kw-1)*dilation[1]+1+r.IntN(20)
+			h, w := (kh-1)*dilation[0]+1+r.IntN(9), (kw-1)*dilation[1]+1+r.IntN(40)
 			opt := tensor.ConvOptions{Stride: stride, Pad: pad, Dilation: dilation, Groups: groups}
 			geometry := []int64{int64(stride[0]), int64(stride[1]), int64(pad[0]), int64(pad[1]), int64(dilation[0]), int64(dilation[1]), int64(groups)}
 			sized := func(h, w int) []int64 { return append(geometry[:7:7], int64(h), int64(w)) }

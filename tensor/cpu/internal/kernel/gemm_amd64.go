@@ -26,6 +26,8 @@ type gemmUnit[T Float] struct {
 	// rules for any b.
 	nearRows int
 	ways     int // of the first level cache
+
+	few *fewUnit[T] // nil without one
 }
 
 // newGemm returns the unit of one level.
@@ -110,6 +112,9 @@ func (g *gemmUnit[T]) gemm(m, n, k int, alpha T, a, b Matrix[T], accumulate bool
 	scratch = scratch[:GemmScratch(m, n, k)]
 	kc := depth(k)
 	p := product[T]{gemmUnit: g, vectors: g.widest(m, n), alpha: alpha, c: c, ldc: ldc, a: a, b: b, stop: stop}
+	if p.few(m, n, k, accumulate, scratch) {
+		return
+	}
 	mr := ceil(m, ceil(m, g.tallest(p.vectors))) // bands of rows as even as possible
 	p.mr = mr
 	p.read = g.readA(m, n, k, mr, a)

@@ -336,3 +336,38 @@ func BenchmarkGemm(b *testing.B) {
 		}
 	}
 }
+
+// TestGemmFewRows wants the first rows of a product, computed by themselves, to have the
+// bits that they have in it: also where a few rows have kernels of their own.
+func TestGemmFewRows(t *testing.T) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
+		const rows = 20
+		for _, c := range []struct{ k, n, layout int }{{16, 16, 1}, {48, 77, 1}, {1040, 33, 1}, {2064, 48, 1}, {520, 1100, 0}, {1033, 300, 0}, {2100, 130, 0}} {
+			fa, a := matrix(r, rows, c.k, 0)
+			fb, b := matrix(r, c.k, c.n, c.layout)
+			if c.layout == 0 { // the rows of b far apart
+				b = Matrix[float32]{b.Data[:0], 1100, 1}
+				fb = newFenced((c.k-1)*b.RS+c.n, r.IntN(16), func() float32 { return r.Float32() - 0.5 })
+				b.Data = fb.v
+			}
+			scratch := make([]float32, GemmScratch(rows, c.n, c.k))
+			all := make([]float32, rows*c.n)
+			k.Gemm(rows, c.n, c.k, 1, a, b, false, all, c.n, scratch, nil)
+			for m := 1; m < 6; m++ {
+				out := newFenced((m-1)*(c.n+1)+c.n, r.IntN(16), func() float32 { return float32(math.NaN()) })
+				k.Gemm(m, c.n, c.k, 1, a, b, false, out.v, c.n+1, scratch, nil)
+				what := fmt.Sprintf("%d rows of %+v", m, c)
+				for _, f := range []fenced{fa, fb, out} {
+					f.intact(t, what)
+				}
+				for i := range m {
+					for j := range c.n {
+						if got, want := out.v[i*(c.n+1)+j], all[i*c.n+j]; math.Float32bits(got) != math.Float32bits(want) {
+							t.Fatalf("%s: element %d, %d is %v, of %d rows %v", what, i, j, got, rows, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}

@@ -15,8 +15,10 @@ func Portable[T Float]() *Table[T] {
 			Gemm: func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, _ []T, stop *atomic.Bool) {
 				Gemm(m, n, k, alpha, a, b, accumulate, c, ldc, stop)
 			},
-			GemmTaps:  tapsGo[T],
-			Transpose: transposeGo[T],
+			GemmTaps:   tapsGo[T],
+			Windows:    windowsGo[T],
+			WindowDots: func(p Plane, a, b, c []T) { windowsGo(p, a, b, 1, c) },
+			Transpose:  transposeGo[T],
 		},
 		Arithmetic: portableArithmetic[T](),
 		Conversions: Conversions[T]{

@@ -113,6 +113,17 @@ type Products[T Float] struct {
 	// counts.
 	GemmTaps func(m, n, k int, a Matrix[T], b []T, at []int, accumulate bool, c []T, ldc int)
 
+	// Windows adds the products of windows of 3×3 and rows of b to c: for i, j < 3 and
+	// o < n,
+	//
+	//	c[(3*i+j)*n+o] += Σ a[y*RowStep+x*ColStep+i*LineStep+j]*b[(y*Cols+x)*n+o]
+	//
+	// over the windows y < Rows, x < Cols of p. n is a multiple of [WindowUnit].
+	Windows func(p Plane, a, b []T, n int, c []T)
+
+	// WindowDots is Windows of n = 1 for windows of ColStep 1.
+	WindowDots func(p Plane, a, b, c []T)
+
 	// Transpose is dst[j*ds+i] = src[i*ss+j] for i < rows and j < cols.
 	Transpose func(dst []T, ds int, src []T, ss, rows, cols int)
 }

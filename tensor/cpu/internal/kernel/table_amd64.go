@@ -34,17 +34,24 @@ func gemmF64AVX512() *gemmUnit[float64] {
 
 // tapsAVX512 returns the unit that computes products of taps.
 func tapsAVX512() *tapsUnit {
-	return &tapsUnit{16, [2][]tapsFunc{
+	return &tapsUnit{lanes: 16, tile: [2][]tapsFunc{
 		{nil, taps1x16AVX512, taps2x16AVX512, taps3x16AVX512, taps4x16AVX512,
 			taps5x16AVX512, taps6x16AVX512, taps7x16AVX512, taps8x16AVX512},
 		{nil, taps1x32AVX512, taps2x32AVX512, taps3x32AVX512, taps4x32AVX512,
 			taps5x32AVX512, taps6x32AVX512, taps7x32AVX512, taps8x32AVX512},
-	}}
+	}, line: line128AVX512, wide: 128, window: []windowFunc{window16AVX512, window32AVX512}, windowDots: windowDotsAVX512}
+}
+
+// fewAVX512 returns the unit that computes products of a few rows.
+func fewAVX512() *fewUnit[float32] {
+	return &fewUnit[float32]{axpys: axpys8AVX512, axpy: axpys1AVX512, turned: []turnedFunc[float32]{turned1AVX512, turned2AVX512, turned3AVX512, turned4AVX512}}
 }
 
 // accelerateAVX512 sets the kernels that have AVX512 assembly.
 func accelerateAVX512(t *Table[float32]) {
-	t.Gemm, t.GemmTaps = gemmAVX512().gemm, tapsAVX512().gemm
+	taps, unit := tapsAVX512(), gemmAVX512()
+	unit.few = fewAVX512()
+	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemmAVX512().gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
 	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go[float32])
@@ -137,17 +144,24 @@ func gemmF64AVX2() *gemmUnit[float64] {
 
 // tapsAVX2 returns the unit that computes products of taps.
 func tapsAVX2() *tapsUnit {
-	return &tapsUnit{8, [2][]tapsFunc{
+	return &tapsUnit{lanes: 8, tile: [2][]tapsFunc{
 		{nil, taps1x8AVX2, taps2x8AVX2, taps3x8AVX2, taps4x8AVX2,
 			taps5x8AVX2, taps6x8AVX2},
 		{nil, taps1x16AVX2, taps2x16AVX2, taps3x16AVX2, taps4x16AVX2,
 			taps5x16AVX2, taps6x16AVX2},
-	}}
+	}, line: line64AVX2, wide: 64, window: []windowFunc{window8AVX2}, windowDots: windowDotsAVX2}
+}
+
+// fewAVX2 returns the unit that computes products of a few rows.
+func fewAVX2() *fewUnit[float32] {
+	return &fewUnit[float32]{axpys: axpys8AVX2, axpy: axpys1AVX2, turned: []turnedFunc[float32]{}}
 }
 
 // accelerateAVX2 sets the kernels that have AVX2 assembly.
 func accelerateAVX2(t *Table[float32]) {
-	t.Gemm, t.GemmTaps = gemmAVX2().gemm, tapsAVX2().gemm
+	taps, unit := tapsAVX2(), gemmAVX2()
+	unit.few = fewAVX2()
+	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemmAVX2().gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
 	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go[float32])

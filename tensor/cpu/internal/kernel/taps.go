@@ -46,3 +46,41 @@ func checkTaps[T Float](m, n, k, lanes int, a Matrix[T], b []T, at []int, c []T,
 	}
 	_ = b[far+ceil(n, lanes)*lanes-1]
 }
+
+const (
+	// WindowSide is the height and width of the windows of Table.Windows.
+	WindowSide = 3
+	// WindowUnit is a whole number of vectors on any level.
+	WindowUnit = 16
+)
+
+// Plane describes the windows of a plane, in elements: there are Rows×Cols of them,
+// RowStep and ColStep apart, and their lines are LineStep apart.
+type Plane struct{ Rows, Cols, RowStep, ColStep, LineStep int }
+
+// checkWindows panics unless the windows of p and n columns of b and c lie inside their
+// slices.
+func checkWindows[T Float](p *Plane, a, b []T, n int, c []T) {
+	if min(p.Rows, p.Cols, n) < 1 || min(p.RowStep, p.ColStep, p.LineStep) < 0 {
+		panic("kernel: Windows: no windows, no columns or a negative step")
+	}
+	_ = a[(p.Rows-1)*p.RowStep+(p.Cols-1)*p.ColStep+(WindowSide-1)*p.LineStep+WindowSide-1]
+	_ = b[p.Rows*p.Cols*n-1]
+	_ = c[WindowSide*WindowSide*n-1]
+}
+
+// windowsGo is Windows in portable Go.
+func windowsGo[T Float](p Plane, a, b []T, n int, c []T) {
+	checkWindows(&p, a, b, n, c)
+	for i := range WindowSide * WindowSide {
+		sums := c[i*n : (i+1)*n]
+		for y := range p.Rows {
+			for x := range p.Cols {
+				v := a[y*p.RowStep+x*p.ColStep+i/WindowSide*p.LineStep+i%WindowSide]
+				for j, w := range b[(y*p.Cols+x)*n:][:n] {
+					sums[j] += T(v * w)
+				}
+			}
+		}
+	}
+}

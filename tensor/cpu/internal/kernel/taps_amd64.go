@@ -4,10 +4,24 @@ package kernel
 // in elements.
 type tapsFunc = func(k int, a *float32, rsA, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols, add int)
 
+// lineFunc is a wide tile of one row and whole vectors.
+type lineFunc = func(k int, a *float32, csA int, b *float32, at *int, c *float32, add int)
+
+// windowFunc is a tile of Windows; strides are in bytes.
+type windowFunc = func(rows, cols int, a *float32, csA, rsA, skip int, b *float32, rsB int, c *float32, ldc int)
+
+// windowDotsFunc is WindowDots; strides are in bytes.
+type windowDotsFunc = func(rows, cols int, a *float32, rsA, step int, b *float32, c *float32)
+
 // tapsUnit computes products of taps out of tiles.
 type tapsUnit struct {
-	lanes int
-	tile  [2][]tapsFunc // by vectors-1 and rows
+	lanes  int
+	tile   [2][]tapsFunc // by vectors-1 and rows
+	line   lineFunc
+	wide   int          // columns of line
+	window []windowFunc // by vectors-1
+
+	windowDots windowDotsFunc
 }
 
 // tapsDepth is the most taps of one call into assembly.
@@ -31,7 +45,11 @@ func (u *tapsUnit) gemm(m, n, k int, a Matrix[float32], b []float32, at []int, a
 		if accumulate || d > 0 {
 			add = 1
 		}
-		for j := 0; j < n; j += width {
+		j := 0
+		for ; m == 1 && j+u.wide <= n; j += u.wide {
+			u.line(depth, &a.Data[d*a.CS], 4*a.CS, &b[j], &at[d], &c[j], add)
+		}
+		for ; j < n; j += width {
 			cols := min(width, n-j)
 			tiles := u.tile[ceil(cols, u.lanes)-1]
 			for i := 0; i < m; i += mr {
@@ -39,4 +57,24 @@ func (u *tapsUnit) gemm(m, n, k int, a Matrix[float32], b []float32, at []int, a
 			}
 		}
 	}
+}
+
+func (u *tapsUnit) windows(p Plane, a, b []float32, n int, c []float32) {
+	checkWindows(&p, a, b, n, c)
+	if n%WindowUnit != 0 {
+		panic("kernel: Windows: rows of b are not a multiple of WindowUnit")
+	}
+	for j := 0; j < n; {
+		v := min((n-j)/u.lanes, len(u.window))
+		u.window[v-1](p.Rows, p.Cols, &a[0], 4*p.ColStep, 4*p.LineStep, 4*(p.RowStep-p.Cols*p.ColStep), &b[j], 4*n, &c[j], 4*n)
+		j += v * u.lanes
+	}
+}
+
+func (u *tapsUnit) dots(p Plane, a, b, c []float32) {
+	checkWindows(&p, a, b, 1, c)
+	if p.ColStep != 1 {
+		panic("kernel: WindowDots: windows are not beside each other")
+	}
+	u.windowDots(p.Rows, p.Cols, &a[0], 4*p.LineStep, 4*p.RowStep, &b[0], &c[0])
 }

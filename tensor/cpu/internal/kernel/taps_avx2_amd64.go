@@ -73,3 +73,23 @@ func taps5x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *fl
 //
 //go:noescape
 func taps6x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// line64AVX2 is c = a*b, or c += a*b if add is not 0, for 1 row and 64 columns, row q of
+// b at b[at[q]].
+//
+//go:noescape
+func line64AVX2(k int, a *float32, csA int, b *float32, at *int, c *float32, add int)
+
+// window8AVX2 adds a*b to 9×8 numbers of c. Row 3*i+j of a begins j numbers into row i of
+// the plane, whose rows are rsA bytes apart; its elements are csA bytes apart, with skip
+// bytes more after each cols of them.
+//
+//go:noescape
+func window8AVX2(rows int, cols int, a *float32, csA int, rsA int, skip int, b *float32, rsB int, c *float32, ldc int)
+
+// windowDotsAVX2 adds to c[3*i+j] the products of b, rows of cols numbers, and of the
+// same numbers of a plane, j numbers into its row i, whose rows are rsA bytes apart; step
+// is from row to row of the numbers.
+//
+//go:noescape
+func windowDotsAVX2(rows int, cols int, a *float32, rsA int, step int, b *float32, c *float32)

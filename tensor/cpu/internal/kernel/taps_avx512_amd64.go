@@ -97,3 +97,30 @@ func taps7x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c 
 //
 //go:noescape
 func taps8x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// line128AVX512 is c = a*b, or c += a*b if add is not 0, for 1 row and 128 columns, row q
+// of b at b[at[q]].
+//
+//go:noescape
+func line128AVX512(k int, a *float32, csA int, b *float32, at *int, c *float32, add int)
+
+// window32AVX512 adds a*b to 9×32 numbers of c. Row 3*i+j of a begins j numbers into row
+// i of the plane, whose rows are rsA bytes apart; its elements are csA bytes apart, with
+// skip bytes more after each cols of them.
+//
+//go:noescape
+func window32AVX512(rows int, cols int, a *float32, csA int, rsA int, skip int, b *float32, rsB int, c *float32, ldc int)
+
+// window16AVX512 adds a*b to 9×16 numbers of c. Row 3*i+j of a begins j numbers into row
+// i of the plane, whose rows are rsA bytes apart; its elements are csA bytes apart, with
+// skip bytes more after each cols of them.
+//
+//go:noescape
+func window16AVX512(rows int, cols int, a *float32, csA int, rsA int, skip int, b *float32, rsB int, c *float32, ldc int)
+
+// windowDotsAVX512 adds to c[3*i+j] the products of b, rows of cols numbers, and of the
+// same numbers of a plane, j numbers into its row i, whose rows are rsA bytes apart; step
+// is from row to row of the numbers.
+//
+//go:noescape
+func windowDotsAVX512(rows int, cols int, a *float32, rsA int, step int, b *float32, c *float32)

@@ -85,12 +85,17 @@ func (s isa) bytes() int { return s.numberBytes() * s.lanes }
 // zero returns a vector of zeros.
 func (s isa) zero() reg.VecVirtual {
 	v := s.vec()
+	s.clear(v)
+	return v
+}
+
+// clear sets v to zeros.
+func (s isa) clear(v reg.VecVirtual) {
 	if s.wide {
 		VPXORD(v, v, v)
 	} else {
 		VXORPS(v, v, v)
 	}
-	return v
 }
 
 // scalar returns a vector whose lanes are all the named argument, a number.

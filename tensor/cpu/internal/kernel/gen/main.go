@@ -29,6 +29,8 @@ var sets = map[string]func(){
 	"vec_avx2":      func() { vectors(avx2) },
 	"taps_avx512":   func() { taps(avx512) },
 	"taps_avx2":     func() { taps(avx2) },
+	"few_avx512":    func() { few(avx512) },
+	"few_avx2":      func() { few(avx2) },
 	"chain_avx512":  func() { chain(avx512) },
 	"chain_avx2":    func() { chain(avx2) },
 	"row_avx512":    func() { rowSet(avx512) },

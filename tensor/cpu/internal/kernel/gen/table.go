@@ -66,14 +66,20 @@ func (s isa) accelerate(b *strings.Builder) {
 	s.unit(b)
 	s.doubles().unit(b)
 	fmt.Fprintf(b, "\n// taps%s returns the unit that computes products of taps.\n", s.name)
-	fmt.Fprintf(b, "func taps%s() *tapsUnit {\nreturn &tapsUnit{%d, [2][]tapsFunc{", s.name, s.lanes)
+	fmt.Fprintf(b, "func taps%s() *tapsUnit {\nreturn &tapsUnit{lanes: %d, tile: [2][]tapsFunc{", s.name, s.lanes)
 	for vecs := 1; vecs <= 2; vecs++ {
 		s.list(b, "taps", vecs, s.tallestTaps())
 	}
-	b.WriteString("\n}}\n}\n")
+	fmt.Fprintf(b, "\n}, line: line%d%s, wide: %d, window: []windowFunc{", lineVectors*s.lanes, s.name, lineVectors*s.lanes)
+	for vecs := 1; vecs <= s.windowVectors(); vecs++ {
+		fmt.Fprintf(b, "window%d%s, ", vecs*s.lanes, s.name)
+	}
+	fmt.Fprintf(b, "}, windowDots: windowDots%s}\n}\n", s.name)
+	s.fewUnit(b)
 	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
-	fmt.Fprintf(b, "t.Gemm, t.GemmTaps = gemm%s().gemm, taps%s().gemm\n", s.name, s.name)
+	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
+	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemm%s().gemm, taps.gemm, taps.windows, taps.dots\n", s.name)
 	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
@@ -88,6 +94,18 @@ func (s isa) accelerate(b *strings.Builder) {
 		fmt.Fprintf(b, "%s: %s%s,\n", strings.TrimSuffix(name, "Rows"), name, s.name)
 	}
 	b.WriteString("}\n}\n")
+}
+
+// fewUnit writes the function that returns the unit of products of a few rows.
+func (s isa) fewUnit(b *strings.Builder) {
+	fmt.Fprintf(b, "\n// few%s returns the unit that computes products of a few rows.\n", s.name)
+	fmt.Fprintf(b, "func few%s() *fewUnit[float32] {\nreturn &fewUnit[float32]{axpys: axpys%d%s, axpy: axpys1%s, turned: []turnedFunc[float32]{", s.name, axpyRows, s.name, s.name)
+	if s.wide {
+		for rows := 1; rows <= turnedRows; rows++ {
+			fmt.Fprintf(b, "turned%d%s, ", rows, s.name)
+		}
+	}
+	b.WriteString("}}\n}\n")
 }
 
 // unit writes the function that returns the unit of products.
