@@ -15,10 +15,11 @@
 // them. Only a program that also has steps on the host is waited for, and its error is
 // Run's. Where the device is lost, every later call returns memory.ErrLost.
 //
-// Kernels between two steps on the host are a graph. It is captured at the second run of
-// a program in a space, for the addresses of that run, and launched by one call in later
-// runs with the same: a space uses memory that it freed again at once, so that addresses
-// recur. Scalars that change from run to run lie in memory, which is written before.
+// Kernels between two steps on the host, where they are several, are a graph. It is
+// captured at the second run of a program in a space, for the addresses of that run, and
+// launched by one call in later runs with the same: a space uses memory that it freed
+// again at once, so that addresses recur. Scalars that change from run to run lie in
+// memory, which is written before.
 //
 // Small values cost more calls than bytes. They go up with the scalars of the run that
 // reads them, in one copy, and results that the host reads come down with the failures of

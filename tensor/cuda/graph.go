@@ -8,9 +8,12 @@ import (
 )
 
 const (
-	maxInstances = 4  // of a plan
-	maxGraphs    = 64 // plans of a space that have instances
-	stale        = 16 // runs of its plan after which an instance gives way to another
+	// maxInstances bounds the instances of a plan. Layers are alike, so that one plan may
+	// run for each of them in a step, at addresses of its own.
+	maxInstances = 32
+
+	maxGraphs = 64  // plans of a space that have instances
+	stale     = 128 // runs of its plan after which an instance gives way to another
 )
 
 // segment is a range of steps that all have kernels. Its launches can be one graph.
@@ -51,7 +54,8 @@ type instance struct {
 }
 
 // instance returns the instance for a run's addresses, nil for a run without: the first
-// of a plan, and one with other addresses than those that are in use.
+// of a plan, one with other addresses than those that are in use, and one that is a
+// single launch, which a graph would not make cheaper.
 func (r *running) instance() *instance {
 	g := r.graphs[r.c]
 	if g == nil {
@@ -63,7 +67,7 @@ func (r *running) instance() *instance {
 	}
 	g.runs++
 	g.last = r.runs
-	if g.runs == 1 || len(r.c.segments) == 0 {
+	if g.runs == 1 || len(r.c.segments) == 0 || r.c.single() {
 		return nil
 	}
 	key := r.key()
@@ -86,6 +90,18 @@ func (r *running) instance() *instance {
 	}
 	g.instances[at].last = g.runs
 	return g.instances[at]
+}
+
+// single reports whether the program is one launch.
+func (c *compiled) single() bool {
+	n := 0
+	for _, k := range c.kernels {
+		if k == nil {
+			return false
+		}
+		n += len(k.launches)
+	}
+	return n == 1
 }
 
 // key returns what the launches of a run depend on.

@@ -28,7 +28,7 @@ import (
 // losses.
 func train(t *testing.T, s *tensor.Session, steps int, after func(step int)) (losses []float64) {
 	t.Helper()
-	m, err := model.NewQwen3(s, model.Qwen3Config{Vocab: 32, Hidden: 16, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, FFN: 24, Context: 8, Theta: 1e4, Eps: 1e-6, Tied: true})
+	m, err := model.NewQwen3(s, model.Qwen3Config{Vocab: 32, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8, FFN: 24, Context: 8, Theta: 1e4, Eps: 1e-6, Tied: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,9 @@ func TestTrainingGraphs(t *testing.T) {
 					if n := w.Calls - b.Calls; step > 3 && workers < 2 && n > 4 {
 						t.Errorf("step %d made %d calls of the driver, expected 4 at most: %v", step, n, names)
 					}
-					if step > 3 && (w.Captures > b.Captures || w.Launches > b.Launches || w.Replays == b.Replays || w.Opens > 0) {
+					// With other workers some programs are single launches.
+					alone := w.Launches == b.Launches || workers > 1
+					if step > 3 && (w.Captures > b.Captures || !alone || w.Replays == b.Replays || w.Opens > 0) {
 						t.Errorf("step %d of device %d: from %+v to %+v, expected launches of graphs alone", step, i, b, w)
 					}
 				}

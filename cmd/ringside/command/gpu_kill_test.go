@@ -26,7 +26,7 @@ const (
 func TestKillOnGPUs(t *testing.T) {
 	r := killRand(t)
 	moments := 20
-	if testing.Short() || testsize.Sampled() {
+	if testsize.Sampled() {
 		moments = 3
 	}
 	standIn(t)

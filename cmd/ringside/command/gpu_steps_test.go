@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
@@ -16,7 +17,7 @@ const stepCalls = 4
 // TestStepsOnGPUs has a client train a language model through workers on GPUs, each a
 // process over the stand-in, in the ways that several do it together. The losses are
 // those of the cores. All graphs are captured by step 3, no memory of another process is
-// opened, and a step on one worker makes four calls of the driver. Short, it is one
+// opened, and a step on one worker makes four calls of the driver. Sampled, it is one
 // worker and few steps.
 func TestStepsOnGPUs(t *testing.T) {
 	ways := []struct {
@@ -26,7 +27,7 @@ func TestStepsOnGPUs(t *testing.T) {
 		{1, 20, nil}, {2, 20, []string{"--workers", "2"}}, {2, 6, []string{"--workers", "2", "--zero1"}},
 		{2, 6, []string{"--stages", "2"}}, {4, 6, []string{"--mesh", "2x2", "--auto-shard"}},
 	}
-	if testing.Short() {
+	if testsize.Sampled() {
 		ways = ways[:1]
 		ways[0].steps = 5
 	}
