@@ -275,6 +275,7 @@ func TestPageMistakes(t *testing.T) {
 		{[]string{"up", "-n", "1", "--http", "8080"}, "--http 8080: page: not an address to listen at: 8080: expected host:port"},
 		{[]string{"train", "--in-process", "--data", textFile(t), "--http", "127.0.0.1:99999"}, "--http 127.0.0.1:99999: "},
 		{[]string{"train", "--in-process", "--data", textFile(t), "--pprof"}, "--pprof: expected where the page is"},
+		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--hosts", "2"}, "--hosts and --http exclude each other"},
 		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--outer", "diloco", "--peers", "2", "--store", t.TempDir()}, "--outer and --http exclude each other"},
 	} {
 		_, _, err := execute(t, c.args...)

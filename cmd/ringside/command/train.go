@@ -107,7 +107,13 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 				return asTyped(cmd.Flags(), err)
 			}
 			o.NameParams = at.file != "" || at.staged != nil
+			if err := live.check(); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("hosts") && at.hosts != 1 {
+				if live.addr != "" {
+					return usagef("--hosts and --http exclude each other: the page would be in a network of its own")
+				}
 				return onTwoHosts(cmd, &at)
 			}
 			d, err := loadData(m, path)
@@ -121,9 +127,6 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 					return err
 				}
 				defer stop()
-			}
-			if err := live.check(); err != nil {
-				return err
 			}
 			if apart.method != "" && live.addr != "" {
 				return usagef("--outer and --http exclude each other: its peers share no cluster")

