@@ -24,8 +24,10 @@ import unittest
 
 # What differs, with the reason. None is skipped: each is run, and must fail.
 _PROFILER = "ringside's calls are no events of torch's profiler"
+_WORDS = "it looks for the words of gloo's error; ringside's names the rank that is late"
 EXPECTED = {
-    "test_barrier_timeout_full_group": "it looks for the words of gloo's error; ringside's names the rank that is late",
+    "test_barrier_timeout_full_group": _WORDS,
+    "test_barrier_timeout_group": _WORDS,
     "test_ddp_logging_data_cpu": "it looks for the number of gloo's threads",
     "test_isend_autograd_profiler": _PROFILER,
     "test_isend_torch_profiler": _PROFILER,
