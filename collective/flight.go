@@ -77,7 +77,7 @@ func (g *Group) record(err error) error {
 	f := &g.flight
 	if !f.wrote {
 		f.wrote = true
-		path, errWrite := g.writeFlight(err)
+		path, errWrite := f.write(g, err)
 		if errWrite != nil {
 			g.options.Logger.Warn("collective: the last calls are not written down", "folder", g.options.Flight, "error", errWrite)
 		}
@@ -87,8 +87,8 @@ func (g *Group) record(err error) error {
 	return err
 }
 
-// writeFlight writes the file and removes old ones.
-func (g *Group) writeFlight(cause error) (string, error) {
+// write writes the file of g, whose calls these are, and removes old ones.
+func (f *flight) write(g *Group, cause error) (string, error) {
 	dir := g.options.Flight
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (g *Group) writeFlight(cause error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = out.WriteString(g.flightText(cause, now))
+	_, err = out.WriteString(f.text(g, cause, now))
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", err
 	}
@@ -125,10 +125,9 @@ func pruneFlights(dir string) error {
 	return err
 }
 
-// flightText returns the content of the file.
-func (g *Group) flightText(cause error, now time.Time) string {
+// text returns the content of the file.
+func (f *flight) text(g *Group, cause error, now time.Time) string {
 	var b strings.Builder
-	f := &g.flight
 	fmt.Fprintf(&b, "the last calls of rank %d of %d in group %s: process %d on host %q\n", g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank))
 	fmt.Fprintf(&b, "failed at %s, %v after the group was made: %v\n", now.UTC().Format("2006-01-02T15:04:05.000000Z"), now.Sub(g.born).Round(time.Microsecond), cause)
 	first := f.next - min(f.next, flightCalls)

@@ -45,10 +45,10 @@ type Options struct {
 	// agree with the hosts of a group that has several with several ranks each.
 	Layout []int
 
-	// Flight is a folder for this rank's last calls: when a call fails because a rank died,
-	// did not come or made another call, they are written to a file in it, which the Error
-	// names. Old files are removed. Empty: none, but Init takes RINGSIDE_FLIGHT, or a
-	// folder in the user's cache; "off" is none there too.
+	// Flight is a folder for this rank's last calls: when a call fails because a rank
+	// died, did not come or made another call, they are written to a file in it, which
+	// the Error names. Old files are removed. Empty: none, but Init takes
+	// RINGSIDE_FLIGHT, or a folder in the user's cache; "off" is none there too.
 	Flight string
 
 	// Logger is told why a group failed, and nothing per call. nil discards.
