@@ -31,6 +31,8 @@ func TestConvolutionsAgree(t *testing.T) {
 				c, o = groups, groups*(1+r.IntN(2))
 			case 1:
 				kh, kw = 1, 1
+			case 2:
+				kh, kw, o = 3, 3, groups*(1+r.IntN(40))
 			}
 			stride := [2]int{1 + r.IntN(2), 1 + r.IntN(3)/2}
 			dilation := [2]int{1 + r.IntN(2), 1 + r.IntN(2)}

@@ -51,7 +51,7 @@ func fewAVX512() *fewUnit[float32] {
 func accelerateAVX512(t *Table[float32]) {
 	taps, unit := tapsAVX512(), gemmAVX512()
 	unit.few = fewAVX512()
-	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemmAVX512().gemm, taps.gemm, taps.windows, taps.dots
+	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
 	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go[float32])
@@ -161,7 +161,7 @@ func fewAVX2() *fewUnit[float32] {
 func accelerateAVX2(t *Table[float32]) {
 	taps, unit := tapsAVX2(), gemmAVX2()
 	unit.few = fewAVX2()
-	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemmAVX2().gemm, taps.gemm, taps.windows, taps.dots
+	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
 	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go[float32])

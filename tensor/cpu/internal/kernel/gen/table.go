@@ -79,7 +79,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
 	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
-	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = gemm%s().gemm, taps.gemm, taps.windows, taps.dots\n", s.name)
+	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots\n")
 	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
