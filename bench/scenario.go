@@ -97,7 +97,7 @@ func (s Scenario) Run(ctx context.Context, o *Options) (_ *Report, err error) {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
-		{"torch", "training steps of eight models through a cluster of processes, beside PyTorch", runTorch},
+		{"torch", "training steps of ten models and decoding with one through a cluster of processes, beside PyTorch", runTorch},
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
 		{"exact", "training steps of two workers with the same bits on any number of them, beside ordinary ones", runExact},
 		{"torch-backend", "calls of torch.distributed and DDP steps of two processes over ringside.torch, beside Gloo", runBackend},

@@ -80,7 +80,11 @@ func runTrial(r *run, t *trial, rigs []*rig, peers []*torchPeer) (off float64) {
 // turn is a side that takes n steps, of which every tenth loss is read.
 func (tr *trainer) turn(r *run, name string, n int) side {
 	return number(name, "ms", n, func() float64 {
-		_, average := tr.steps(r.ctx, n, onTheWay)
+		every := onTheWay
+		if _, ok := tr.net.(*decoder); ok {
+			every = 1 // the next token depends on the last one
+		}
+		_, average := tr.steps(r.ctx, n, every)
 		return average
 	})
 }

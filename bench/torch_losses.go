@@ -69,6 +69,9 @@ func compareLosses(r *run, t *trial, trainers []*trainer, p, other *torchPeer) (
 func (tr *trainer) follow(ctx context.Context, path string, steps int, want []float64) (off float64) {
 	must(nn.Load(path, append(tr.net.Params(), tr.opt.State()...), nil))
 	tr.opt.SetSteps(steps)
+	if m, ok := tr.net.(*decoder); ok {
+		m.next = steps % m.form.Seq
+	}
 	for _, w := range want {
 		check(ctx.Err())
 		off = math.Max(off, relativeTo(tr.step(), w))

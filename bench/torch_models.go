@@ -17,7 +17,7 @@ import (
 
 // form is what a model of the comparison is: torch/models.py builds the same from it.
 type form struct {
-	Kind    string `json:"kind"` // mlp, lenet, gpt, qwen
+	Kind    string `json:"kind"` // mlp, lenet, resnet, gpt, qwen, decode
 	Batch   int    `json:"batch"`
 	Vocab   int    `json:"vocab,omitempty"`
 	Hidden  int    `json:"hidden,omitempty"`
@@ -30,7 +30,7 @@ type form struct {
 }
 
 // trial is a model with an optimizer, and how much slower than eager PyTorch a step may
-// be at most.
+// be at most. A decoder's step decodes a token.
 type trial struct {
 	Name  string `json:"model"`
 	Form  form   `json:"form"`
@@ -51,11 +51,13 @@ func trials() []trial {
 		{"mlp_adamw", form{Kind: "mlp", Batch: 64}, "adamw", 0.35, 60},
 		{"mlp_sgd", form{Kind: "mlp", Batch: 64}, "sgd", 0.9, 60},
 		{"lenet", form{Kind: "lenet", Batch: 64}, "adamw", 1.0, 20},
+		{"resnet", form{Kind: "resnet", Batch: 32}, "sgd", 0.8, 4},
 		{"gpt_t64", gpt(model.GPTTiny(), 2), "adamw", 0.35, 40},
 		{"qwen_t64", qwen(256, 64, 2, 4, 16, 192, 2, 64), "adamw", 0.35, 40},
 		{"gpt_t128", gpt(model.GPTSmall(), 2), "adamw", 0.5, 15},
 		{"qwen_t128", qwen(1000, 128, 4, 4, 32, 384, 2, 64), "adamw", 0.5, 15},
 		{"gpt_mid", gpt(model.GPTMid(), 4), "adamw", 0.85, 2},
+		{"decode", form{Kind: "decode", Batch: 1, Vocab: 256, Hidden: 384, Layers: 6, Heads: 6, Seq: 64}, "sgd", 0.5, 64},
 		{"qwen_mid", qwen(256, 384, 6, 6, 64, 1024, 4, 256), "adamw", 0.85, 2},
 	}
 }
@@ -72,6 +74,10 @@ func (f *form) build(s *tensor.Session) network {
 		return must(model.NewMLP(s, 784, 256, 10))
 	case "lenet":
 		return must(model.NewCNN(s, 1, 28, 10))
+	case "resnet":
+		return newResnet(s)
+	case "decode":
+		return newDecoder(s, f)
 	case "gpt":
 		return must(model.NewGPT(s, model.GPTConfig{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, Context: f.Seq}))
 	}
@@ -79,17 +85,28 @@ func (f *form) build(s *tensor.Session) network {
 		HeadDim: f.HeadDim, FFN: f.FFN, Context: f.Seq, Theta: 1e6, Eps: 1e-6, Tied: true}))
 }
 
+// image is the shape of an example of the models of images, nil for others.
+func (f *form) image() []int {
+	switch f.Kind {
+	case "mlp":
+		return []int{784}
+	case "lenet":
+		return []int{1, 28, 28}
+	case "resnet":
+		return []int{3, 32, 32}
+	}
+	return nil
+}
+
 // batch makes a batch of the model by a formula, from a name. The empty name's is that of
 // the comparison.
 func (f *form) batch(s *tensor.Session, name string) (x, y *tensor.Tensor) {
-	if f.Kind == "mlp" || f.Kind == "lenet" {
-		v, classes := make([]float32, f.Batch*784), make([]int64, f.Batch)
+	if image := f.image(); image != nil {
+		shape := append([]int{f.Batch}, image...)
+		v, classes := make([]float32, tensor.Shape(shape).Elems()), make([]int64, f.Batch)
 		data.FillUniform(v, name+"x", 0, 1)
 		data.FillIndices(classes, name+"y", 10)
-		if f.Kind == "mlp" {
-			return tensor.From(s, v, f.Batch, 784), tensor.From(s, classes, f.Batch)
-		}
-		return tensor.From(s, v, f.Batch, 1, 28, 28), tensor.From(s, classes, f.Batch)
+		return tensor.From(s, v, shape...), tensor.From(s, classes, f.Batch)
 	}
 	tokens := func(name string) *tensor.Tensor {
 		v := make([]int64, f.Batch*f.Seq)
@@ -156,7 +173,11 @@ func makeTrainer(s *tensor.Session, t *trial, named bool) *trainer {
 
 // free gives the model's memory back.
 func (tr *trainer) free() {
-	for _, t := range append(append(nn.Tensors(tr.opt.State()), tr.leaves...), tr.x, tr.y) {
+	all := append(append(nn.Tensors(tr.opt.State()), tr.leaves...), tr.x, tr.y)
+	if m, ok := tr.net.(*decoder); ok {
+		all = append(all, m.state()...)
+	}
+	for _, t := range all {
 		t.Free()
 	}
 }
@@ -164,6 +185,10 @@ func (tr *trainer) free() {
 // record records a step and returns its loss.
 func (tr *trainer) record() (loss *tensor.Tensor) {
 	tr.s.Scope(func(sc *tensor.Scope) {
+		if m, ok := tr.net.(*decoder); ok {
+			loss = sc.Keep(m.decode(tr.s))
+			return
+		}
 		x, y := tr.x, tr.y
 		if tr.fresh != nil {
 			tr.taken++

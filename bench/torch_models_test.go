@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
@@ -62,5 +63,37 @@ func TestTrialsLearn(t *testing.T) {
 				t.Errorf("losses %v", losses)
 			}
 		})
+	}
+}
+
+// TestDecoder wants the mean loss of tokens that are decoded one by one to be the loss of
+// the same model on all of them at once, also when it begins again.
+func TestDecoder(t *testing.T) {
+	s, err := cpu.NewSession(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const seq = 9
+	of := func(kind string) *trainer {
+		return newTrainer(s, &trial{Name: kind, Form: form{Kind: kind, Batch: 1, Vocab: 50, Hidden: 32, Layers: 2, Heads: 4, Seq: seq}, Opt: "sgd"})
+	}
+	var want, got float64
+	err = try(func() {
+		all, one := of("gpt"), of("decode")
+		tokens := one.net.(*decoder).tokens
+		want = must(all.net.Loss(tensor.From(s, tokens[:seq], 1, seq), tensor.From(s, tokens[1:], 1, seq)).Item())
+		for range 2 {
+			got = 0
+			for range seq {
+				got += one.step() / seq
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(math.Abs(got-want) < 1e-5*want) {
+		t.Errorf("decoded one by one the mean loss is %v, at once %v", got, want)
 	}
 }

@@ -12,7 +12,9 @@ import (
 func TrainingModels() []string {
 	var names []string
 	for _, t := range trials() {
-		names = append(names, t.Name)
+		if t.Form.Kind != "decode" {
+			names = append(names, t.Name)
+		}
 	}
 	return names
 }
@@ -37,7 +39,7 @@ func NewTraining(s *tensor.Session, name string, named bool) (*Training, error) 
 // findTrial is the trial of that name: ErrUnknown, which lists all, if there is none.
 func findTrial(name string) (*trial, error) {
 	for _, t := range trials() {
-		if t.Name == name {
+		if t.Name == name && t.Form.Kind != "decode" {
 			return &t, nil
 		}
 	}

@@ -69,6 +69,37 @@ class LeNet(nn.Module):
         return F.cross_entropy(self.fc3(x), y)
 
 
+class ConvNorm(nn.Module):
+    def __init__(self, channels, out, kernel, stride):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False)
+        self.norm = nn.BatchNorm2d(out, track_running_stats=False)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+class Residual(nn.Module):
+    def __init__(self, channels, out, stride):
+        super().__init__()
+        self.first, self.second = ConvNorm(channels, out, 3, stride), ConvNorm(out, out, 3, 1)
+        self.shortcut = ConvNorm(channels, out, 1, stride) if stride > 1 else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.shortcut(x) + self.second(F.relu(self.first(x))))
+
+
+class ResNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.same, self.down = ConvNorm(3, 32, 3, 1), Residual(32, 32, 1), Residual(32, 64, 2)
+        self.fc = nn.Linear(64, 10)
+
+    def forward(self, x, y):
+        x = self.down(self.same(F.relu(self.stem(x))))
+        return F.cross_entropy(self.fc(x.mean((2, 3))), y)
+
+
 def attention(q, k, v, mask):
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -106,6 +137,27 @@ class GPT(nn.Module):
             h = block(h, self.mask[:t, :t])
         logits = F.linear(self.lnf(h), self.wte.weight)
         return F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1))
+
+
+class Decoder(GPT):
+    """A GPT that decodes a token a step, with the keys and values of the positions before."""
+
+    def __init__(self, vocab, d, layers, heads, context):
+        super().__init__(vocab, d, layers, heads, context)
+        self.tokens, self.next = indices("x", [context + 1], vocab), 0
+        self.cache = [(torch.zeros(heads, context, d // heads), torch.zeros(heads, context, d // heads)) for _ in range(layers)]
+
+    def forward(self, x, y):
+        at, context = self.next, len(self.tokens) - 1
+        self.next = (at + 1) % context
+        h = self.wte(self.tokens[at:at + 1]) + self.wpe.weight[at:at + 1]
+        for block, (keys, values) in zip(self.blocks, self.cache):
+            q, k, v = (z.view(block.heads, 1, -1) for z in block.qkv(block.ln1(h)).split(h.shape[1], dim=1))
+            keys[:, at:at + 1], values[:, at:at + 1] = k, v
+            scores = q @ keys[:, :at + 1].transpose(1, 2) * (1.0 / math.sqrt(q.size(-1)))
+            h = h + block.proj((F.softmax(scores, -1) @ values[:, :at + 1]).view(1, -1))
+            h = h + block.out(F.gelu(block.fc(block.ln2(h))))
+        return F.cross_entropy(F.linear(self.lnf(h), self.wte.weight), self.tokens[at + 1:at + 2])
 
 
 class RMSNorm(nn.Module):
@@ -183,14 +235,15 @@ class Qwen3(nn.Module):
 def build(form):
     """The model that form, a dictionary, describes, and its batch."""
     kind = form["kind"]
-    if kind in ("mlp", "lenet"):
-        m = MLP() if kind == "mlp" else LeNet()
-        shape = [form["batch"]] + ([784] if kind == "mlp" else [1, 28, 28])
+    images = {"mlp": (MLP, [784]), "lenet": (LeNet, [1, 28, 28]), "resnet": (ResNet, [3, 32, 32])}
+    if kind in images:
+        make, shape = images[kind]
+        m, shape = make(), [form["batch"]] + shape
         x, y = uniform("x", shape, 0, 1), indices("y", [form["batch"]], 10)
     else:
         d, heads, context = form["hidden"], form["heads"], form["seq"]
-        if kind == "gpt":
-            m = GPT(form["vocab"], d, form["layers"], heads, context)
+        if kind in ("gpt", "decode"):
+            m = (GPT if kind == "gpt" else Decoder)(form["vocab"], d, form["layers"], heads, context)
         else:
             m = Qwen3(form["vocab"], d, form["layers"], heads, form["kv_heads"], form["head_dim"], form["ffn"], context)
         x, y = (indices(name, [form["batch"], context], form["vocab"]) for name in "xy")

@@ -25,8 +25,8 @@ const (
 	farRow   = 1024
 )
 
-// few computes the product and returns true if it is one of a few rows that this is
-// faster for. The rules are measured, see "Products of a few rows" in docs/decisions.md.
+// few computes the product and returns true if it is one of a few rows that there are
+// kernels for. See "Products of a few rows" in docs/decisions.md.
 func (p *product[T]) few(m, n, k int, accumulate bool, scratch []T) bool {
 	switch {
 	case p.gemmUnit.few == nil || p.alpha != 1 || accumulate:
