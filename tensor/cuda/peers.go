@@ -254,7 +254,7 @@ func (p *peers) accept(all [][]byte) device.Obstacle {
 	p.twoShot = int(mine.twoShot)
 	for i := range offers {
 		o := &offers[i]
-		p.twoShot = min(p.twoShot, int(min(o.twoShot, 1<<30)))
+		p.twoShot = min(p.twoShot, int(min(max(o.twoShot, 1), 1<<30)))
 		switch {
 		case i == p.rank || worst > device.Namespaces:
 		case o.namespace != mine.namespace:

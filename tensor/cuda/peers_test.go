@@ -655,9 +655,14 @@ func TestObstacles(t *testing.T) {
 	}
 	api := standIn(t, 1)
 	for name, c := range map[string]struct {
-		size int
-		want device.Obstacle
-	}{"two members in one process": {2, device.OneProcess}, "more than a fold takes": {30, device.TooMany}} {
+		size  int
+		want  device.Obstacle
+		spoil int // the byte of rank 1's offer that is another one
+	}{
+		"two members in one process":    {2, device.OneProcess, 0},
+		"members of two PID namespaces": {2, device.Namespaces, 5},
+		"more than a fold takes":        {30, device.TooMany, 0},
+	} {
 		met := newMeeting(c.size)
 		var got sync.WaitGroup
 		for rank := range c.size {
@@ -667,7 +672,12 @@ func TestObstacles(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				p, o, err := d.Connect(rank, c.size, func(mine []byte) ([][]byte, error) { return met.meet(rank, mine), nil })
+				p, o, err := d.Connect(rank, c.size, func(mine []byte) ([][]byte, error) {
+					if rank == 1 && len(mine) > 1 && c.spoil > 0 {
+						mine[c.spoil]++
+					}
+					return met.meet(rank, mine), nil
+				})
 				if p != nil || o != c.want || err != nil {
 					t.Errorf("%s: %v, %v, %v, expected %v", name, p, o, err, c.want)
 				}
