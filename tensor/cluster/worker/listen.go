@@ -25,20 +25,26 @@ const idleTicks = 50
 
 // listener has the worker hear its peers while a program runs.
 //
-// The state of the worker belongs to one goroutine at a time: the one that holds mu. That
-// is the worker's own goroutine, except while it waits for the device or, in a
-// collective, for other workers. When it has waited for a while, a timer's goroutine
-// takes mu and reads the dispatcher's messages. They go to
+// The state of the worker belongs to one goroutine at a time. That is the worker's own
+// goroutine, except while it waits for the device or, in a collective, for other workers.
+// When it has waited for a while, a timer's goroutine takes the state and reads the
+// dispatcher's messages. They go to
 // their sessions' backlogs; those that open, end and watch sessions are handled, except
 // those about the session whose program runs: they wait in scheduler.deferred. The
 // goroutine stops that program if the client has stopped it, is gone or has closed the
 // session, or if the worker is to end.
+//
+// The worker waits twice or more in a short step, so leave and back are an atomic
+// operation each: whose the state is stands in the lowest bits of turns. The worker's
+// change to listenerWaits synchronizes before the timer's to listenerListens, and the
+// timer's change back before the worker's to listenerWorks.
 type listener struct {
-	mu      sync.Mutex
 	waits   *base // for whose program or collective the worker waits; nil: none
 	listen  func(b *base)
 	timer   *time.Timer
-	turns   atomic.Uint64 // odd while the worker waits
+	turns   atomic.Uint64 // times that the worker has waited, and whose the state is
+	now     uint64        // turns, as the worker's goroutine has left it
+	mu      sync.Mutex    // held while the timer's goroutine listens
 	ticking atomic.Bool   // the timer runs
 	ended   atomic.Bool
 
@@ -46,9 +52,16 @@ type listener struct {
 	idle int    // ticks since they changed
 }
 
+// Whose the state of the worker is.
+const (
+	listenerWorks   = 0 // the worker's goroutine
+	listenerWaits   = 1 // of nothing: the worker's goroutine waits
+	listenerListens = 2 // the timer's goroutine
+	listenerTurn    = 4 // one of turns
+)
+
 // begin makes the caller the worker's goroutine. listen is called while it waits.
 func (l *listener) begin(listen func(b *base)) {
-	l.mu.Lock()
 	l.listen = listen
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
@@ -58,7 +71,6 @@ func (l *listener) begin(listen func(b *base)) {
 func (l *listener) end() {
 	l.ended.Store(true)
 	l.timer.Stop()
-	l.mu.Unlock()
 }
 
 // leave is called before the worker waits, and back after it. Both do nothing in a
@@ -68,20 +80,24 @@ func (l *listener) leave(b *base) {
 		return
 	}
 	l.waits = b
-	l.turns.Add(1)
+	l.now += listenerWaits
+	l.turns.Store(l.now)
 	if !l.ticking.Load() && l.ticking.CompareAndSwap(false, true) {
 		l.timer.Reset(listenEvery)
 	}
-	l.mu.Unlock()
 }
 
 func (l *listener) back() {
 	if l.listen == nil {
 		return
 	}
-	l.mu.Lock()
-	l.turns.Add(1)
-	l.waits = nil
+	next := l.now - listenerWaits + listenerWorks + listenerTurn
+	if !l.turns.CompareAndSwap(l.now, next) {
+		l.mu.Lock()
+		l.turns.Store(next)
+		l.mu.Unlock()
+	}
+	l.now, l.waits = next, nil
 }
 
 // tick listens if the worker has been in one wait since the last tick, and rests if there
@@ -93,20 +109,20 @@ func (l *listener) tick() {
 		return
 	case now != l.last:
 		l.idle = 0
-	case now%2 == 1:
-		if l.mu.TryLock() {
-			if b := l.waits; b != nil {
-				l.listen(b)
-			}
-			l.mu.Unlock()
+	case now%listenerTurn == listenerWaits:
+		l.mu.Lock()
+		if listens := now - listenerWaits + listenerListens; l.turns.CompareAndSwap(now, listens) {
+			l.listen(l.waits)
+			l.turns.Store(now)
 		}
+		l.mu.Unlock()
 	default:
 		l.idle++
 	}
 	l.last = now
 	if l.idle > idleTicks {
 		l.idle = 0
-		// The worker adds to turns before it loads ticking, and this goroutine stores
+		// The worker stores turns before it loads ticking, and this goroutine stores
 		// ticking before it loads turns: one of them sees the other's store, so that no
 		// program runs without a timer.
 		l.ticking.Store(false)
