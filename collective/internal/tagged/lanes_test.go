@@ -112,7 +112,7 @@ func runOrders(t *testing.T, m *model) {
 		for to := range m.ranks {
 			for tag := range uint32(2) {
 				l := &lane{from: from, to: to, tag: tag}
-				for range m.rng.IntN(40) {
+				for range m.rng.IntN(20) {
 					l.lengths = append(l.lengths, []int{0, 10, 30 << 10, 100 << 10}[m.rng.IntN(4)]+m.rng.IntN(100))
 				}
 				left += 2 * len(l.lengths)
@@ -179,6 +179,31 @@ func runOrders(t *testing.T, m *model) {
 			if l.Needs(p) || l.NeedsAny() {
 				t.Errorf("rank %d still needs %d", r, p)
 			}
+		}
+	}
+}
+
+// TestKept: what a receiver has taken no longer counts: short messages stay eager however
+// many there are.
+func TestKept(t *testing.T) {
+	m := newModel(1, 2)
+	for _, p := range []*pipe{m.pipes[0][1], m.pipes[1][0]} {
+		p.most = 1 << 20
+	}
+	for k := range 100 {
+		b := bytes.Repeat([]byte{byte(k)}, 30<<10)
+		c := protocol.Call{Kind: protocol.Send, DType: element.U8, Count: int64(len(b))}
+		over := 0
+		m.ranks[0].Send(&Transfer{Call: c, Peer: 1, Buf: b, Ended: func() { over++ }})
+		c.Kind = protocol.Recv
+		m.ranks[1].Recv(&Transfer{Call: c, Peer: 0, Buf: b, Ended: func() { over++ }})
+		for over < 2 {
+			for _, s := range append(m.pipes[0][1].queue, m.pipes[1][0].queue...) {
+				if s.kind != Eager && s.kind != Taken {
+					t.Fatalf("message %d: kind %d", k, s.kind)
+				}
+			}
+			m.step(t)
 		}
 	}
 }
