@@ -78,7 +78,9 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 }
 
 // trim gives the memory of queues that are not used back to the machine, now and then
-// until the engine is closed. Close waits for it, so that it finds mu free.
+// until the engine is closed, and handles the messages of an idle session: it notices
+// that the dispatcher has died, and finds another one. Close waits for it, so that it
+// finds mu free.
 func (e *Engine) trim() {
 	e.smu.Lock()
 	defer e.smu.Unlock()
@@ -86,6 +88,9 @@ func (e *Engine) trim() {
 		return
 	}
 	if e.mu.TryLock() { // else they are used
+		if e.err == nil {
+			_ = e.drain()
+		}
 		ipc.Trim(e.conn)
 		if e.own != nil {
 			ipc.Trim(e.own)

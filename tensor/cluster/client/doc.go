@@ -42,6 +42,6 @@
 // An error that ends the session (the worker or the dispatcher died, the protocol was
 // broken) is ErrLost from then on. It names the process that died or, when the dispatcher
 // gives no reason within 2 s, the worker whose connection ended: that one may be alive,
-// because a worker hangs up when it gives a session up. Messages are handled only in
-// calls, so an idle client learns of the end at its next Submit.
+// because a worker hangs up when it gives a session up. Messages are handled in calls,
+// and in an idle session every few seconds.
 package client

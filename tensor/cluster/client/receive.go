@@ -85,7 +85,9 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	case wire.KindLink:
 		err = e.hearLink(m.Body)
 	case wire.KindResume:
-		err = e.resumed(m.Body)
+		if err = e.resumed(m.Body); err == nil && e.ended > e.acked {
+			_ = e.stop(e.ctx, e.ended) // there is room, as the connection is new
+		}
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.Parse(m.Body, &f); err == nil {

@@ -99,7 +99,7 @@ func (e *Engine) interrupt() {
 		if e.found.known {
 			err := e.stop(ctx, e.seq)
 			if err == nil {
-				e.failed = max(e.failed, e.seq)
+				e.failed, e.ended = max(e.failed, e.seq), e.seq
 			}
 			if !errors.Is(err, ipc.ErrPeerGone) {
 				return // else the dispatcher does not read
