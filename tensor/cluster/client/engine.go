@@ -81,7 +81,7 @@ type progress struct {
 	asked  uint64 // of the last Run sent that is answered in any case
 	acked  uint64 // of the last Done of the first worker
 	failed uint64 // of the last Run that failed
-	ended  uint64 // of the last Run of the last Stop, which a dispatcher may not have read
+	ended  uint64 // of the last Run that a Stop has named, which may be lost
 	ahead  []sent // Runs with uploads that are not acked
 	aheadB int    // bytes of these uploads
 	late   error  // first error of a Run that no caller waits for
