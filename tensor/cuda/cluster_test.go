@@ -326,8 +326,13 @@ func squares(ctx context.Context, addr string, workers, times int, each func()) 
 	var rows *tensor.Tensor
 	s.Signal("batch", func() { rows = tensor.From(s, x, 6, columns) })
 	for range times {
-		sum := rows.Sum(0)
-		got, err := tensor.Data[float32](sum.Mul(sum).Sum())
+		var squares *tensor.Tensor
+		s.Scope(func(sc *tensor.Scope) {
+			sum := rows.Sum(0)
+			squares = sc.Keep(sum.Mul(sum).Sum())
+		})
+		got, err := tensor.Data[float32](squares)
+		squares.Free()
 		if err != nil {
 			return err
 		}

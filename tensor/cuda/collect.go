@@ -108,6 +108,11 @@ func (c *collecting) prepare() error {
 	if c.in = v.Bytes(); c.in != c.given() || v.DType.Size() != c.size {
 		return fmt.Errorf("%w: %v of a value of %d bytes, expected %d", tensor.ErrShape, c.x.Kind, c.in, c.given())
 	}
+	if v.behind { // its bytes are on the host
+		if err := c.s.settleIn(v); err != nil {
+			return err
+		}
+	}
 	dst, err := c.s.alloc(c.out) // makes the space's stream, too
 	if err != nil {
 		return err
