@@ -10,7 +10,7 @@ require (
 	github.com/cloudwego/netpoll v0.7.2 // indirect
 	github.com/edsrzf/mmap-go v1.2.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 )
 
 replace github.com/ringside-go/ringside => ../../..
