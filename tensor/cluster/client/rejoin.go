@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -96,7 +97,7 @@ func (c *channels) resumed(src []byte) error {
 		return err
 	}
 	if c.found.known {
-		return fmt.Errorf("Resume of a session that the dispatcher knows")
+		return errors.New("a second Resume of a session")
 	}
 	c.found.known, c.found.pause = true, 0
 	return nil
