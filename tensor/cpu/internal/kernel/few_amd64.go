@@ -45,7 +45,10 @@ func (p *product[T]) few(m, n, k int, accumulate bool, scratch []T) bool {
 func (p *product[T]) byTurns(m, n, k int, scratch []T) {
 	kc, f := depth(k), p.gemmUnit.few.turned[m-1]
 	j := 0
-	for ; j+p.lanes <= n && !stopped(p.stop); j += p.lanes {
+	for ; j+p.lanes <= n; j += p.lanes {
+		if stopped(p.stop) { // all columns that are left would come here again
+			return
+		}
 		for d := 0; d < k; d += kc {
 			f(min(kc, k-d)/p.lanes, &p.a.Data[d], p.size*p.a.RS, &p.b.Data[j*p.b.CS+d], p.size*p.b.CS, &p.c[j], p.size*p.ldc, min(d, 1))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/testsize"
@@ -368,6 +369,20 @@ func TestGemmFewRows(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestGemmFewRowsStop wants a product of a few rows that is stopped before it begins to
+// return.
+func TestGemmFewRowsStop(t *testing.T) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
+		for _, c := range []struct{ m, k, n, layout int }{{1, 64, 77, 1}, {4, 1040, 33, 1}, {2, 256, 1100, 0}} {
+			_, a := matrix(r, c.m, c.k, 0)
+			_, b := matrix(r, c.k, c.n, c.layout)
+			var stop atomic.Bool
+			stop.Store(true)
+			k.Gemm(c.m, c.n, c.k, 1, a, b, false, make([]float32, c.m*c.n), c.n, make([]float32, GemmScratch(c.m, c.n, c.k)), &stop)
 		}
 	})
 }
