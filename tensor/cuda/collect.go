@@ -44,6 +44,7 @@ type collecting struct {
 	values []place    // by rank
 	folded []place    // by rank: results of a two-shot all-reduce
 	parts  []uint64   // by rank: where in its value this member's part begins
+	news   []uint64   // segments that the others are told of
 }
 
 // place is memory of a member.
@@ -70,7 +71,11 @@ func (p *peers) Start(sp device.Space, x *device.Collective, meet device.Meet) (
 		if err == nil {
 			err = c.first()
 		}
-		if ok, broken = c.agree(meet, err); broken == nil && ok && c.twice {
+		ok, broken = c.agree(meet, err)
+		if broken == nil && ok {
+			c.heard()
+		}
+		if broken == nil && ok && c.twice {
 			err = c.second()
 			ok, broken = c.agree(meet, err)
 		}
@@ -198,10 +203,9 @@ func (c *collecting) said(err error) ([]byte, error) {
 		export := make([]byte, memory.ExportSize)
 		if err == nil && !c.x.Failed && block != nil {
 			h = block.Handle()
-			known := c.held[h.Segment]
 			var e memory.Export
-			if e, err = c.export(h.Segment); err == nil && !known {
-				export = e.Append(nil)
+			if e, err = c.export(h.Segment); err == nil && !c.told[h.Segment] {
+				export, c.news = e.Append(nil), append(c.news, h.Segment)
 			}
 		}
 		b = append(h.Append(b), export...)
@@ -217,6 +221,14 @@ func (c *collecting) said(err error) ([]byte, error) {
 		b[0] = failed
 	}
 	return b, err
+}
+
+// heard notes that all others have opened the segments that they were told of. Where one
+// of the members failed they may not have: they are told again, then.
+func (c *collecting) heard() {
+	for _, id := range c.news {
+		c.told[id] = true
+	}
 }
 
 // hear reads what member r said: data of another process.

@@ -50,7 +50,8 @@ type peers struct {
 	imports *memory.Imports
 	events  [peerEvents]driver.Event
 	others  []peer          // by rank; the own is empty
-	held    map[uint64]bool // segments that the others were told of
+	held    map[uint64]bool // segments that the others may have open
+	told    map[uint64]bool // those of them that all others have open
 	scale   *shm.Block      // the factor of folds
 	factor  uint64          // its bits, as they are in scale
 
@@ -122,7 +123,7 @@ func (o *offer) parse(b []byte) error {
 // memory and opens its events, so that what the driver refuses is known before anything
 // relies on it.
 func (d *Device) Connect(rank, size int, meet device.Meet) (device.Peers, device.Obstacle, error) {
-	p := &peers{dev: d, rank: rank, others: make([]peer, size), held: map[uint64]bool{},
+	p := &peers{dev: d, rank: rank, others: make([]peer, size), held: map[uint64]bool{}, told: map[uint64]bool{},
 		imports: d.mem.NewImports(&memory.ImportOptions{Others: true})}
 	mine, trial := p.open()
 	if trial != nil {
@@ -144,6 +145,7 @@ func (d *Device) Connect(rank, size int, meet device.Meet) (device.Peers, device
 		obstacle = max(obstacle, found)
 	}
 	if obstacle == device.None {
+		p.told[mine.trial.Segment] = true
 		return p, obstacle, nil
 	}
 	var broken error
@@ -225,8 +227,8 @@ func (p *peers) make(o *offer) (*shm.Block, error) {
 // trialOf returns the bytes of a member's trial.
 func trialOf(rank int) []byte { return bytes.Repeat([]byte{byte(rank), ^byte(rank)}, trialBytes/2) }
 
-// export describes a segment to the others, which are told of it now. It is held until
-// they have closed it. The caller holds a block of it.
+// export describes a segment to the others, which may open it now. It is held until they
+// have closed it. The caller holds a block of it.
 func (p *peers) export(id uint64) (memory.Export, error) {
 	e, _, err := p.dev.pool.Export(id)
 	if err == nil && !p.held[id] {

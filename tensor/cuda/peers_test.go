@@ -372,6 +372,9 @@ func (m *member) late(ctx context.Context) error {
 			return fmt.Errorf("a member failed: %x, %w, expected zeros", b, err)
 		}
 	}
+	if err := m.unheard(ctx, s); err != nil {
+		return err
+	}
 	x.Failed = false
 	if m.rank == 1 {
 		x.In = 99
@@ -404,6 +407,37 @@ func (m *member) late(ctx context.Context) error {
 		}
 	}
 	return m.overwrite(ctx, s)
+}
+
+// unheard has a member fail in the collective by which the others would hear of a new
+// segment, and runs it again.
+func (m *member) unheard(ctx context.Context, s device.Space) error {
+	n := 5 << 20 // more than the first segment has
+	x := device.Collective{Kind: protocol.AllGather, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{m.size * n}, Recv: slices.Repeat([]int{n}, m.size), In: 20}
+	if err := errors.Join(s.Make(20, x.DType, tensor.Shape{n}), s.Fill(20, bytes.Repeat([]byte{byte(m.rank + 1)}, n))); err != nil {
+		return err
+	}
+	defer s.Free(20)
+	for _, x.Failed = range []bool{m.rank == 1, false} {
+		p, err := m.peers.Start(s, &x, m.meet(ctx))
+		if err != nil {
+			return fmt.Errorf("a value in a new segment: %w", err)
+		}
+		if p == nil {
+			continue
+		}
+		if err := p.Finish(21); err != nil {
+			return err
+		}
+		if !x.Failed {
+			b, err := s.Read(21, (m.size-1)*n, 1)
+			if err != nil || b[0] != 0 && b[0] != byte(m.size) {
+				return fmt.Errorf("a value in a new segment: %x, %w", b, err)
+			}
+		}
+		s.Free(21)
+	}
+	return nil
 }
 
 // overwrite gives new bytes to the memory of a value as soon as a collective on it has
