@@ -114,8 +114,7 @@ func goClose(h C.ringside_handle) *C.char {
 	if err != nil {
 		return text(err)
 	}
-	all.drop(uint64(h))
-	if c, ok := x.(interface{ close() error }); ok {
+	if c, ok := x.(interface{ close() error }); all.drop(uint64(h)) && ok {
 		return text(c.close())
 	}
 	return nil

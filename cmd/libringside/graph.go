@@ -207,6 +207,12 @@ func (s *session) assign(id, value int64, noGrad bool) error {
 	if err != nil {
 		return err
 	}
+	if h == v {
+		return nil
+	}
+	if !noGrad && v.t.Node() != nil && !h.t.RequiresGrad() {
+		return s.rebind(id, h, v)
+	}
 	var old *tensor.Tensor
 	if h.claims > 1 && !h.t.RequiresGrad() {
 		old = h.t.Detach()
@@ -225,9 +231,21 @@ func (s *session) assign(id, value int64, noGrad bool) error {
 	if old != nil {
 		h.old = append(h.old, old)
 	}
-	if h.t.Node() != nil {
-		h.claim([]*held{v})
+	return nil
+}
+
+// rebind gives the tensor of a number the value and the graph of v. That graph may claim
+// the tensor as it was, as in x += y: so h goes on as what it was, and another one, which
+// h does not claim, is the tensor.
+func (s *session) rebind(id int64, h, v *held) error {
+	before := h.t.Detach()
+	if err := s.end(h.t.Assign(v.t)); err != nil {
+		before.Free()
+		return err
 	}
+	s.tensors[id] = newHeld(h.t, v.in)
+	h.t = before
+	h.release()
 	return nil
 }
 

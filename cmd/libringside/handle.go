@@ -25,11 +25,14 @@ func (h *handles) put(x any) uint64 {
 	return h.last
 }
 
-// drop forgets a handle.
-func (h *handles) drop(handle uint64) {
+// drop forgets a handle, and reports whether it was in use: of two threads that drop one,
+// only one gets true.
+func (h *handles) drop(handle uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	_, ok := h.all[handle]
 	delete(h.all, handle)
+	return ok
 }
 
 // get returns the object of a handle, which must be a T.

@@ -154,13 +154,11 @@ func (o *optimizer) about() (string, error) {
 
 // close ends the claims on the parameters.
 func (o *optimizer) close() error {
-	if err := o.s.enter(); err != nil {
-		return err
-	}
-	defer o.s.leave()
-	for _, p := range o.params {
-		p.release()
-	}
-	o.params = nil
+	o.s.later(func() {
+		for _, p := range o.params {
+			p.release()
+		}
+		o.params = nil
+	})
 	return nil
 }

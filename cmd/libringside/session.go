@@ -26,6 +26,9 @@ type session struct {
 	pulse *pulse     // the context of its waits
 	busy  sync.Mutex // is held while a call is under way
 
+	lateMu sync.Mutex
+	late   []func() // wait for the end of a call
+
 	here bool    // programs run in this process, and so on the thread that waits
 	work float64 // roughly what is recorded takes, in elements; only for here
 
@@ -118,7 +121,7 @@ func (s *session) enter() error {
 		select {
 		case entered <- struct{}{}:
 		case <-gone:
-			s.busy.Unlock()
+			s.leave()
 		}
 	}()
 	t := time.NewTicker(pulseEvery)
@@ -140,7 +143,40 @@ func (s *session) enter() error {
 // tryEnter begins a call if no other is under way.
 func (s *session) tryEnter() bool { return s.busy.TryLock() }
 
-func (s *session) leave() { s.busy.Unlock() }
+// leave ends a call.
+func (s *session) leave() {
+	s.busy.Unlock()
+	s.settle()
+}
+
+// later calls f now or, if a call is under way, at its end. It does not wait: a handler
+// of a signal may be what calls it, on the thread of that call.
+func (s *session) later(f func()) {
+	s.lateMu.Lock()
+	s.late = append(s.late, f)
+	s.lateMu.Unlock()
+	s.settle()
+}
+
+// settle calls what later left, unless a call is under way: that does it as it ends.
+func (s *session) settle() {
+	for s.hasLate() && s.tryEnter() {
+		s.lateMu.Lock()
+		late := s.late
+		s.late = nil
+		s.lateMu.Unlock()
+		for _, f := range late {
+			f()
+		}
+		s.busy.Unlock()
+	}
+}
+
+func (s *session) hasLate() bool {
+	s.lateMu.Lock()
+	defer s.lateMu.Unlock()
+	return len(s.late) > 0
+}
 
 // end returns the error of a call, which the session forgets: the caller raises it.
 func (s *session) end(err error) error {
@@ -263,7 +299,7 @@ func (s *session) wait(f func() error) error {
 	long := s.work > longWork
 	s.work = 0
 	if !long {
-		return s.end(f())
+		return s.waited(f())
 	}
 	done := make(chan error)
 	go func() { done <- f() }()
@@ -272,13 +308,22 @@ func (s *session) wait(f func() error) error {
 	for {
 		select {
 		case err := <-done:
-			return s.end(err)
+			return s.waited(err)
 		case <-t.C:
 			if s.pulse.Context.Err() == nil && s.pulse.interrupted() {
 				s.pulse.end(errInterrupted)
 			}
 		}
 	}
+}
+
+// waited returns the error of a wait. One that ended well just as a signal came is
+// interrupted, too: the caller's language has an exception to raise.
+func (s *session) waited(err error) error {
+	if err == nil {
+		err = s.pulse.Context.Err()
+	}
+	return s.end(err)
 }
 
 // under calls f without graphs and with a signal, as h says.
@@ -390,6 +435,9 @@ func (s *session) view(id int64) (b []byte, release func(), err error) {
 		b, release, err = h.t.Pin()
 		return err
 	})
+	if err != nil && release != nil {
+		release()
+	}
 	return b, release, err
 }
 

@@ -167,6 +167,55 @@ func TestAssignKeepsGraph(t *testing.T) {
 	}
 }
 
+// TestAssignInGraph: x += y leaves nothing behind once x is dropped, nor once gradients
+// were computed, which are those of all values that x had.
+func TestAssignInGraph(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 3)
+	if err := s.requireGrad(x); err != nil {
+		t.Fatal(err)
+	}
+	add := func() (total, first, second int64) {
+		total = s.floats(t, 0)
+		for _, to := range []*int64{&first, &second} {
+			y := s.call(t, tensor.OpSquare, nil, x)
+			sum := s.call(t, tensor.OpAdd, nil, total, y)
+			if err := s.assign(total, sum, false); err != nil {
+				t.Fatal(err)
+			}
+			s.drop([]int64{y, sum})
+			*to = s.call(t, tensor.OpSquare, nil, total)
+		}
+		return total, first, second
+	}
+	total, first, second := add()
+	for _, want := range []struct {
+		loss int64
+		g    float32
+	}{{first, 2 * 9 * 6}, {second, 2 * 18 * 12}, {total, 12}} {
+		gs, err := s.grad(want.loss, 0, 0, []int64{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := s.first(t, gs[0], 1); g != want.g {
+			t.Errorf("gradient %g, expected %g", g, want.g)
+		}
+		s.drop(append(gs, want.loss))
+	}
+	live := func() int {
+		if err := s.flush(true); err != nil {
+			t.Fatal(err)
+		}
+		return s.s.Stats().Live
+	}
+	before := live()
+	total, first, second = add()
+	s.drop([]int64{first, second, total})
+	if n := live(); n != before || len(s.tensors) != 1 || s.tensors[x].claims != 1 {
+		t.Errorf("%d values, expected %d; %d tensors; %d claims of the leaf", n, before, len(s.tensors), s.tensors[x].claims)
+	}
+}
+
 // TestView: a view keeps its bytes, though the tensor is dropped, until it is released.
 func TestView(t *testing.T) {
 	s := here(t)
@@ -270,6 +319,62 @@ func TestSessionInterrupted(t *testing.T) {
 		t.Error(err)
 	}
 	s.leave()
+}
+
+// TestInterruptedAtTheEnd: a wait that ends well after a signal's handler raised is
+// interrupted, so that the exception is raised, and the next call is not.
+func TestInterruptedAtTheEnd(t *testing.T) {
+	var signal atomic.Bool
+	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for _, work := range []float64{0, 2 * longWork} {
+		if err := s.enter(); err != nil {
+			t.Fatal(err)
+		}
+		s.work = work
+		signal.Store(true)
+		err := s.wait(func() error {
+			for s.pulse.Err() == nil {
+			}
+			return nil
+		})
+		signal.Store(false)
+		s.leave()
+		if !errors.Is(err, errInterrupted) {
+			t.Errorf("work of %g: %v, expected %v", work, err, errInterrupted)
+		}
+		if err := s.enter(); err != nil {
+			t.Fatal(err)
+		}
+		if y := s.first(t, s.call(t, tensor.OpNeg, nil, s.floats(t, 2)), 1); y != -2 {
+			t.Errorf("-2 is %g", y)
+		}
+		s.leave()
+	}
+}
+
+// TestCloseWithin: an optimizer that is closed while a call is under way, as by a handler
+// of a signal, does not wait for it, and lets go of its parameters as the call ends.
+func TestCloseWithin(t *testing.T) {
+	s := here(t)
+	p := s.floats(t, 1)
+	o, err := s.newOptimizer(`{"kind": "sgd", "lr": 0.1, "names": ["p"]}`, []int64{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.enter(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.close(); err != nil || s.tensors[p].claims != 2 {
+		t.Errorf("%d claims within a call, %v", s.tensors[p].claims, err)
+	}
+	s.leave()
+	if s.tensors[p].claims != 1 || !s.tryEnter() {
+		t.Errorf("%d claims after the call", s.tensors[p].claims)
+	}
 }
 
 // TestRenew: after an interruption a context serves the next call.

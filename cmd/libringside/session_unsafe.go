@@ -245,8 +245,7 @@ func goView(h C.ringside_handle, t C.int64_t, data *unsafe.Pointer, bytes *C.int
 
 //export goUnview
 func goUnview(h C.int64_t) {
-	if p, err := get[*pinned](&all, uint64(h)); err == nil {
-		all.drop(uint64(h))
+	if p, err := get[*pinned](&all, uint64(h)); err == nil && all.drop(uint64(h)) {
 		_ = p.close()
 	}
 }
