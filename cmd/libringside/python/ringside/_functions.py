@@ -32,7 +32,7 @@ def _tensor(x: Any, beside: Any = None) -> Tensor:
 def full(shape: int | Sequence[int], fill_value: float, dtype: Any = None, *, requires_grad: builtins.bool = False) -> Tensor:
     """Elements that are all fill_value; the dtype of an int is int64, of a bool bool."""
     d = dtypes.dtype(dtype if dtype is not None else type(fill_value))
-    t = apply(_t.FULL, float(fill_value), ints=(d.number, *_dims(shape)), session=current_session())
+    t = apply(_t.FULL, fill_value if isinstance(fill_value, int) and not d.is_float else float(fill_value), ints=(d.number, *_dims(shape)), session=current_session())
     return t.requires_grad_() if requires_grad else t
 
 
@@ -411,9 +411,12 @@ def repeat(x: Tensor, repeats: int, *, axis: int) -> Tensor:
 
 
 def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
-    """Repeats x along its dims."""
-    for a, n in enumerate(repetitions):
-        x = concat([x] * n, axis=a)
+    """Repeats x along its last dims, as many as there are repetitions; of more repetitions
+    than dims the first ones make new dims."""
+    ndim, n = builtins.max(x.ndim, len(repetitions)), len(repetitions)
+    x = reshape(x, (*[1] * (ndim - x.ndim), *x.shape))
+    for a, times in enumerate(repetitions):
+        x = concat([x] * times, axis=ndim - n + a) if times else x[(*[slice(None)] * (ndim - n + a), slice(0, 0))]
     return x
 
 
@@ -480,6 +483,8 @@ def tensordot(x1: Tensor, x2: Tensor, *, axes: Any = 2) -> Tensor:
     if isinstance(axes, int):
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
     left, right = ([axis_of(a, x.ndim) for a in _dims(l)] for x, l in zip((x1, x2), axes))
+    if [x1.shape[i] for i in left] != [x2.shape[i] for i in right]:
+        raise ShapeError(f"tensordot of {x1.shape} and {x2.shape} over dims {left} and {right}, which differ in size")
     keep1, keep2 = ([i for i in range(x.ndim) if i not in l] for x, l in ((x1, left), (x2, right)))
     shape = [x1.shape[i] for i in keep1] + [x2.shape[i] for i in keep2]
     inner = math.prod(x1.shape[i] for i in left)

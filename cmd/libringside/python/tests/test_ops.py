@@ -337,6 +337,12 @@ def test_the_rest_of_the_array_api(recorded):
     ]
     for k, (got, want) in enumerate(pairs):
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-5, err_msg=str(k))
+    for n in (2,), (2, 3), (1, 0, 2), (2, 1, 1, 3), (3, 1, 1, 1, 2):  # along the last dims, and new ones
+        np.testing.assert_array_equal(rs.tile(rx, n).numpy(), np.tile(x, n), err_msg=str(n))
+    with pytest.raises(rs.errors.ShapeError, match="differ in size"):
+        rs.tensordot(rs.ones((2, 3)), rs.ones((3, 2)), axes=([0, 1], [0, 1]))
+    with pytest.raises(OverflowError):
+        rs.full((1,), 2**53 + 1)
     assert [p.shape for p in rs.split(rx, 3, axis=1)] == [(3, 3, 5), (3, 1, 5)] and len(rs.chunk(rx, 2, axis=2)) == 2
     np.testing.assert_array_equal(rs.unstack(rx, axis=1)[2].numpy(), x[:, 2])
     assert [a.shape for a in rs.broadcast_arrays(rx, rs.ones(5))] == [x.shape] * 2
