@@ -70,7 +70,7 @@ func sampleOf(runs uint64) *metrics.Sample {
 		Dispatcher: client.Counters{{Name: metrics.Messages, Value: 30}, {Name: metrics.Clients, Value: 1}, {Name: metrics.OfWorker("w\"0", metrics.PID), Value: 7}},
 		Workers: map[string]metrics.Answer{"w\"0": {At: time.Now(), Watched: &client.WorkerReport{Worker: "w\"0", Now: 1e9 * (1 + runs),
 			Counters: client.Counters{{Name: metrics.Runs, Value: runs}, {Name: metrics.BusyTime, Value: 1.5e9}, {Name: metrics.Launches, Value: 12}, {Name: metrics.HostSteps, Value: 3},
-				{Name: metrics.ArenaInUse, Value: 5}, {Name: metrics.OfOp("tanh"), Value: 4}, {Name: metrics.OfPath(1, 0, 1), Value: 1}},
+				{Name: metrics.ArenaInUse, Value: 5}, {Name: metrics.OfOp("tanh"), Value: 4}, {Name: "x 1\nforged", Value: 1}, {Name: metrics.OfPath(1, 0, 1), Value: 1}},
 			Sessions: []client.WorkerSession{{ID: 9, Name: "a\n\\b\xff", Runs: runs}}}}},
 		Trainings: []metrics.Training{{Run: 1, PID: 2, Name: "m", Step: 3, Loss: 1.25, LR: 1e-3, Curve: []metrics.Point{{Step: 3, Loss: 1.25, LR: 1e-3}}}}}
 }

@@ -64,8 +64,12 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 // escape is a label's value as the format has it.
 func escape(s string) string { return escapes.Replace(strings.ToValidUTF8(s, "\uFFFD")) }
 
-// counted adds a counter of a dispatcher or of a worker. Times become seconds.
+// counted adds a counter of a dispatcher or of a worker. Times become seconds. A name
+// that no metric can have is left out: it could end its line and begin another.
 func (f families) counted(prefix, name string, value uint64, labels ...string) {
+	if strings.IndexFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) >= 0 {
+		return
+	}
 	kind, x := counter, float64(value)
 	if gauges[name] {
 		kind = gauge

@@ -199,8 +199,12 @@ func ticks(s *scale, n int) (out []float64) {
 			break
 		}
 	}
-	for i := math.Ceil(s.least / step); i*step <= s.most; i++ {
-		x := i*step + 0 // not -0
+	first := math.Ceil(s.least / step)
+	for i := range n + 1 { // no more, where values differ in their last bits alone
+		x := (first+float64(i))*step + 0 // not -0
+		if !(x <= s.most) {
+			break
+		}
 		if s.log {
 			x = math.Pow(10, x)
 		}

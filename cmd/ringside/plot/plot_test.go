@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,5 +121,9 @@ func TestTicks(t *testing.T) {
 		if got := ticks(&scale{least: c.least, most: c.most}, c.n); !slices.Equal(got, c.want) {
 			t.Errorf("%g to %g: %v, expected %v", c.least, c.most, got, c.want)
 		}
+	}
+	x := math.Nextafter(0.3, 1)
+	if got := ticks(&scale{least: 0.3, most: math.Nextafter(x, 1)}, 6); len(got) > 7 {
+		t.Errorf("%d ticks of values that differ in their last bits", len(got))
 	}
 }
