@@ -219,7 +219,7 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 		names := slices.SortedFunc(maps.Keys(r.Ops), func(a, b string) int { return cmp.Or(cmp.Compare(r.Ops[b], r.Ops[a]), strings.Compare(a, b)) })
 		var ops []string
 		for _, n := range names[:min(len(names), topOps)] {
-			ops = append(ops, fmt.Sprintf("%s %s", n, count(r.Ops[n])))
+			ops = append(ops, fmt.Sprintf("%s %s", cell(n), count(r.Ops[n])))
 		}
 		if more := len(names) - len(ops); more > 0 {
 			ops = append(ops, fmt.Sprintf("and %d others", more))

@@ -64,6 +64,23 @@ func (s *seenScreen) shown() string {
 	return s.text
 }
 
+// TestTopPrintable: names that other processes chose change nothing of the terminal.
+func TestTopPrintable(t *testing.T) {
+	const hostile = "\x1b]0;title\a\nname"
+	r := topReport()
+	r.Ops = map[string]float64{hostile: 5}
+	r.Workers = append(r.Workers, metrics.Worker{Name: hostile, Device: hostile, GPU: &metrics.GPU{}})
+	r.Sessions = append(r.Sessions, metrics.Session{Name: hostile, Worker: hostile})
+	r.Trainings[1].Name = hostile
+	var b strings.Builder
+	if err := writeTop(&b, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `\x1b]0;title`); n != 7 || strings.ContainsAny(b.String(), "\x1b\a") {
+		t.Errorf("%d of 7 names in %q", n, b.String())
+	}
+}
+
 // TestTopScreen: both sizes have the figures and the curve, and keys do what the last
 // line says.
 func TestTopScreen(t *testing.T) {
