@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
@@ -132,6 +134,25 @@ func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
 		}
 		if staged, inPlace := sessions[rank].groups[0].Copied(); staged != 1 || inPlace != 0 {
 			t.Errorf("rank %d: %d staged, %d in place, expected 1 and 0", rank, staged, inPlace)
+		}
+	}
+}
+
+// given is a result that is waited for.
+type given struct{ finished, dropped int }
+
+func (g *given) Finish(uint64) error { g.finished++; return nil }
+func (g *given) Drop()               { g.dropped++ }
+
+// TestResultOverQuota wants the result of a collective between GPUs to be given up where
+// a session's quota has no room for it.
+func TestResultOverQuota(t *testing.T) {
+	c := &carrier{base: &base{space: &limited{quota: 100, sizes: map[uint64]int{}}}}
+	for i, want := range []given{{finished: 1}, {dropped: 1}} {
+		var g given
+		_, err := c.finishNear(&movement{near: true, pending: &g}, device.Value{DType: tensor.U8, Shape: tensor.Shape{60}})
+		if g != want || errors.Is(err, errQuota) != (i == 1) {
+			t.Errorf("result %d of 60 bytes, of at most 100: %+v, %v; expected %+v", i, g, err, want)
 		}
 	}
 }

@@ -111,16 +111,20 @@ func (c *carrier) startNear(ctx context.Context, step *planStep, ids []uint64, f
 	return all, failed
 }
 
-// finish makes the result of a collective that startNear started, and returns its id.
+// finishNear makes the result of a collective that startNear started, and returns its id.
 func (c *carrier) finishNear(u *movement, v device.Value) (id uint64, err error) {
 	if u.pending == nil {
 		return 0, fmt.Errorf("%w: a collective without a result", errInternal)
 	}
+	defer u.release() // gives the result up where there is no room for it
 	id = c.newID()
-	pending := u.pending
-	u.pending = nil
-	if l, ok := c.space.(*limited); ok {
-		return id, l.add(id, v.Bytes(), "result", func() error { return pending.Finish(id) })
+	finish := func() error {
+		pending := u.pending
+		u.pending = nil
+		return pending.Finish(id)
 	}
-	return id, pending.Finish(id)
+	if l, ok := c.space.(*limited); ok {
+		return id, l.add(id, v.Bytes(), "result", finish)
+	}
+	return id, finish()
 }
