@@ -20,6 +20,7 @@ import (
 // TestMain makes the test binary its own cluster and peer: the arguments are those of the
 // command line.
 func TestMain(m *testing.M) {
+	os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	if len(os.Args) > 1 {
 		var err error
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -32,6 +32,7 @@ var (
 const childVariable = "RINGSIDE_TEST_RANK"
 
 func TestMain(m *testing.M) {
+	os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	if os.Getenv(hostVariable) != "" {
 		if err := rankOnHost(); err != nil {
 			fmt.Fprintln(os.Stderr, "rank on a host:", err)

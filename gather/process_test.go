@@ -27,6 +27,7 @@ import (
 const childVariable = "RINGSIDE_TEST_GATHER"
 
 func TestMain(m *testing.M) {
+	os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	if spec := os.Getenv(childVariable); spec != "" {
 		if err := rankProcess(spec); err != nil {
 			fmt.Println("error", err)

@@ -57,6 +57,7 @@ func TestPrograms(t *testing.T) {
 			}
 			defer os.RemoveAll(dir)
 			t.Setenv("XDG_RUNTIME_DIR", dir)
+			t.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 			var out []byte
 			if p.ranks == 0 {
 				out, err = command(ctx, p.folder, exe, p.args...).CombinedOutput()
