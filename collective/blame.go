@@ -73,7 +73,7 @@ type inquiry struct {
 func (q *inquiry) late(pe *protocol.PeerError) {
 	g, call := q.g, &q.call
 	q.answers = g.control.whereabouts(context.Background(), askFor)
-	if call.Kind.Paired() {
+	if call.Kind.Paired() && q.pair.peer() < g.size {
 		q.latePair(g.rank, q.pair, g.lane.calls(), nil)
 		return
 	}
@@ -94,6 +94,7 @@ func (q *inquiry) late(pe *protocol.PeerError) {
 	switch {
 	case len(silent) > 0:
 		q.timeout(silent[0], ranks(silent)+" not answering")
+	case call.Kind.Paired(): // from any rank: all others may be where they should be
 	case len(absent) > 0:
 		q.timeout(absent[0], ranks(absent)+" not in this call")
 	case len(behind) > 0:

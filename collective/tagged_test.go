@@ -457,6 +457,34 @@ func TestTaggedLate(t *testing.T) {
 	}
 }
 
+// TestTaggedAnyRankLate: where no rank of several sends, the error names none of them but
+// one that does not answer.
+func TestTaggedAnyRankLate(t *testing.T) {
+	for _, want := range []struct {
+		silent bool
+		rank   int
+		text   string
+	}{{false, 0, "no rank sent with tag 3"}, {true, 2, "rank 2 is not answering"}} {
+		groups, err := Local(3, &Options{Linger: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups[0].options.Timeout = 100 * time.Millisecond // not for the joining
+		answers := &groups[2].control.mu
+		if want.silent {
+			answers.Lock()
+		}
+		_, err = RecvTag(hangGuard(t), groups[0], make([]byte, 1), AnyRank, 3)
+		if want.silent {
+			answers.Unlock()
+		}
+		if e := asError(t, 0, err); !errors.Is(err, ErrTimeout) || e.Rank != want.rank || !strings.HasSuffix(err.Error(), want.text) {
+			t.Errorf("a rank is silent: %v; %v", want.silent, err)
+		}
+		closeAll(t, groups)
+	}
+}
+
 // TestTaggedArguments: wrong arguments are refused, and the group works on.
 func TestTaggedArguments(t *testing.T) {
 	groups, err := Local(2, nil)

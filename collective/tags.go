@@ -225,12 +225,17 @@ func (t *tags) over(d *delivery) bool {
 	return false
 }
 
-// lateness returns the error of a transfer for which no rank came.
+// lateness returns the error of a transfer for which no rank came. A receive from any
+// rank waits for the other one of a group of two. In a larger group it waits for none in
+// particular: its own rank is named, unless late finds another.
 func (t *tags) lateness(d *delivery) error {
 	pe := &protocol.PeerError{Rank: d.request.Peer, Call: d.request.Call}
 	pe.Err = fmt.Errorf("%w after %v: rank %d was not in it", ErrTimeout, t.group.options.Timeout, pe.Rank)
 	if pe.Rank == AnyRank {
-		pe.Rank = (t.group.rank + 1) % t.group.size
+		pe.Rank = t.group.rank
+		if t.group.size == 2 {
+			pe.Rank = 1 - pe.Rank
+		}
 		pe.Err = fmt.Errorf("%w after %v: no rank sent with tag %d", ErrTimeout, t.group.options.Timeout, d.transfer.Tag)
 	}
 	return pe
