@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -31,6 +32,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/device/apart"
+	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -215,30 +217,67 @@ func reports(ctx context.Context, t *testing.T, addr string, workers int) (out [
 	return out
 }
 
-// TestPeersSteady has workers do one step over and over: after a few, no graph is
-// captured and no memory of others opened.
+// TestPeersSteady has workers that are processes do one step over and over, and train in
+// each of the ways that several do it together: from a step on no graph is captured, and
+// what a session opens of others' memory it opens in its first step.
 func TestPeersSteady(t *testing.T) {
+	zero1, mesh := config.DataParallel(2), config.DataParallel(4)
+	zero1.ZeRO1, mesh.AutoShard = true, true
+	var err error
+	if mesh.Mesh, err = shard.ParseMesh("2x2"); err != nil {
+		t.Fatal(err)
+	}
+	ways := []struct {
+		name   string
+		config *config.Config // nil: squares by 2 workers
+		steady int            // the last step that may capture
+	}{{"squares", nil, 5}, {"2 workers", config.DataParallel(2), 3}, {"ZeRO-1", zero1, 3}, {"mesh 2x2", mesh, 3}}
+	if testsize.Sampled() {
+		ways = ways[:2]
+	}
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) { peersSteady(t, way.config, way.steady) })
+	}
+}
+
+// peersSteady is the test of one way.
+func peersSteady(t *testing.T, how *config.Config, steady int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+	workers := 2
+	if how != nil {
+		workers = how.Workers()
+	}
 	o := inProcesses(cudatest.Library(t, must))
-	o.Dir, o.Workers = t.TempDir(), 2
+	o.Dir, o.Workers = t.TempDir(), workers
 	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	var seen [][]client.Counters
-	if err := squares(ctx, c.Addr(), 2, 9, func() { seen = append(seen, reports(ctx, t, c.Addr(), 2)) }); err != nil {
-		t.Fatal(err)
+	var seen [][]client.Counters // by step
+	look := func() { seen = append(seen, reports(ctx, t, c.Addr(), workers)) }
+	if how == nil {
+		if err := squares(ctx, c.Addr(), workers, steady+3, look); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		e, err := client.Dial(ctx, c.Addr(), &client.Options{Config: how})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := tensor.NewSession(e, nil)
+		defer s.Close()
+		train(t, s, steady+3, func(int) { look() })
 	}
-	for w := range 2 {
-		at := func(step int, name string) uint64 { return seen[step][w].Get(name) }
-		for _, name := range []string{metrics.Captures, metrics.IPCOpens} {
-			if at(4, name) == 0 || at(8, name) != at(4, name) {
-				t.Errorf("worker %d: %s is %d after 5 steps and %d after 9, expected the same and some", w, name, at(4, name), at(8, name))
+	for w := range workers {
+		after := func(step int, name string) uint64 { return seen[step-1][w].Get(name) }
+		for name, from := range map[string]int{metrics.Captures: steady, metrics.IPCOpens: 1} {
+			if then, now := after(from, name), after(steady+3, name); then != now || now == 0 {
+				t.Errorf("worker %d: %s is %d after %d steps and %d after %d, expected the same and some", w, name, then, from, now, steady+3)
 			}
 		}
-		t.Logf("worker %d: %d calls of the driver in a step", w, at(8, metrics.DriverCalls)-at(7, metrics.DriverCalls))
+		t.Logf("worker %d: %d calls of the driver in a step", w, after(steady+3, metrics.DriverCalls)-after(steady+2, metrics.DriverCalls))
 	}
 }
 

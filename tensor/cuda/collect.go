@@ -132,10 +132,7 @@ func (c *collecting) prepare() error {
 		c.s.free(c.dst)
 		c.dst = c.src
 	}
-	if err := c.stream.After(c.s.stream); err != nil {
-		return err
-	}
-	return c.record(eventReady)
+	return c.record(eventReady, c.s.stream)
 }
 
 // given returns the bytes that this member's value has to have.
@@ -310,20 +307,24 @@ func (c *collecting) agree(meet device.Meet, err error) (ok bool, broken error) 
 	return ok, nil
 }
 
-// record marks where this member's stream has come.
-func (c *collecting) record(event int) error {
-	return c.dev.mem.Do(func() error { return c.dev.mem.API().EventRecord(c.events[event], c.stream.Driver()) })
+// record marks where one of this member's streams has come.
+func (c *collecting) record(event int, s *memory.Stream) error {
+	return c.dev.mem.Do(func() error { return c.dev.mem.API().EventRecord(c.events[event], s.Driver()) })
 }
 
-// wait has this member's stream wait for where the others' streams were at the meeting
-// before.
+// wait has the stream of collectives wait for where the others' streams were at the
+// meeting before, and for eventReady this member's, which is another stream's.
 func (c *collecting) wait(event int) error {
 	return c.dev.mem.Do(func() error {
 		for r := range c.others {
-			if r == c.rank || c.others[r].process.Ended() {
+			e := c.others[r].events[event]
+			switch {
+			case r == c.rank && event == eventReady:
+				e = c.events[event]
+			case r == c.rank || c.others[r].process.Ended():
 				continue
 			}
-			if err := c.dev.mem.API().StreamWaitEvent(c.stream.Driver(), c.others[r].events[event]); err != nil {
+			if err := c.dev.mem.API().StreamWaitEvent(c.stream.Driver(), e); err != nil {
 				return err
 			}
 		}
@@ -341,7 +342,7 @@ func (c *collecting) first() error {
 	case protocol.AllReduce:
 		if c.twice {
 			mine := c.slice(c.rank)
-			return errors.Join(c.fold(mine.Off, mine.Off, mine.Len), c.record(eventFolded))
+			return errors.Join(c.fold(mine.Off, mine.Off, mine.Len), c.record(eventFolded, c.stream))
 		}
 		err = c.fold(0, 0, c.out)
 	case protocol.ReduceScatter:
@@ -357,7 +358,7 @@ func (c *collecting) first() error {
 			to += n
 		}
 	}
-	return errors.Join(err, c.record(eventDone))
+	return errors.Join(err, c.record(eventDone, c.stream))
 }
 
 // second copies the slices of a two-shot all-reduce that others have folded.
@@ -370,7 +371,7 @@ func (c *collecting) second() error {
 		s := c.slice(r)
 		err = c.copy(s.Off, c.folded[r].at+driver.DevicePtr(s.Off), s.Len)
 	}
-	return errors.Join(err, c.record(eventDone))
+	return errors.Join(err, c.record(eventDone, c.stream))
 }
 
 // slice returns what a member folds of a two-shot all-reduce.
@@ -392,6 +393,9 @@ func (c *collecting) copy(off int, from driver.DevicePtr, n int) error {
 func (c *collecting) zero() error {
 	if c.dst == nil {
 		return nil
+	}
+	if err := c.stream.After(c.s.stream); err != nil { // nothing waited for eventReady
+		return err
 	}
 	return c.dev.mem.Do(func() error {
 		return c.dev.mem.API().Fill8Async(c.s.at(c.dst), 0, uint64(c.out), c.stream.Driver())
