@@ -2,11 +2,11 @@ package command
 
 import (
 	"context"
+	"flag"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
@@ -20,15 +20,14 @@ const (
 	gpuNotice = 5 * time.Minute
 )
 
+var gpuKills = flag.Int("gpu.kills", 3, "how many moments TestKillOnGPUs kills at")
+
 // TestKillOnGPUs is TestKillWhileTraining with workers on GPUs, each a process over the
 // stand-in, which the first client uses both together. In the end the processes have
 // nothing of the GPUs.
 func TestKillOnGPUs(t *testing.T) {
 	r := killRand(t)
-	moments := 20
-	if testsize.Sampled() {
-		moments = 3
-	}
+	moments := *gpuKills
 	standIn(t)
 	counters := filepath.Join(t.TempDir(), "counters")
 	t.Setenv("FAKECUDA_COUNTERS", counters)
