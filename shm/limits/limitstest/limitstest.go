@@ -51,14 +51,26 @@ func MemoryGroup(t testing.TB, bytes int) string {
 }
 
 // Resident returns the bytes of a process that lie in memory, shared ones included.
-func Resident(t testing.TB, pid int) (bytes int) {
+func Resident(t testing.TB, pid int) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return status(t, pid, "VmRSS")
+}
+
+// Most returns the most bytes of a process that ever lay in memory, shared ones included.
+func Most(t testing.TB, pid int) int {
+	t.Helper()
+	return status(t, pid, "VmHWM")
+}
+
+// status returns a size of a process as the kernel tells it.
+func status(t testing.TB, pid int, name string) (bytes int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(status)) {
-		_, _ = fmt.Sscanf(line, "VmRSS: %d", &bytes)
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, name+": %d", &bytes)
 	}
 	return bytes << 10
 }

@@ -39,6 +39,8 @@ func TestFlippedBits(t *testing.T) {
 				switch {
 				case err == nil && !got.same(far.want):
 					t.Errorf("round %d: %+v behind flipped bits, expected %+v", round, got, far.want)
+				case err != nil && strings.Contains(err.Error(), "tcp: dial 127.0.0.1:"):
+					failed++ // a peer that it did not get in at, by its address
 				case err != nil:
 					failed++
 					if !errors.Is(err, ipc.ErrPeerGone) && !errors.Is(err, ipc.ErrCorrupt) || !strings.Contains(err.Error(), "worker") && !strings.Contains(err.Error(), "dispatcher") {

@@ -186,7 +186,8 @@ func (w *Worker) takeAll(ctx context.Context) error {
 		return nil
 	}
 	w.looked = time.Now()
-	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld && time.Since(w.looked) < sortFor; {
+	spent := time.Duration(0) // on messages that are handled at once
+	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld && spent < sortFor; {
 		m, ok, err := w.out.conn.TryRecv()
 		if !ok || err != nil {
 			return err
@@ -196,7 +197,11 @@ func (w *Worker) takeAll(ctx context.Context) error {
 		} else {
 			sorted++
 		}
+		began := time.Now()
 		err = w.sort(ctx, &m)
+		if atOnce(&m) {
+			spent += time.Since(began)
+		}
 		ipc.CloseFiles(m.Files)
 		w.out.conn.Release()
 		if err != nil {
