@@ -64,6 +64,7 @@ var placeholders = strings.NewReplacer(
 	"ringside train ... ", "ringside train --model qwen3-tiny --data book.txt ",
 	"ringside plan dump ... ", "ringside plan dump --model qwen_t64 ",
 	" --config F", " --config docs/sharding.yaml",
+	"plot RUN... --png FILE", "plot DIR --png runs.png",
 	"; or --dot, --json", "",
 )
 
