@@ -216,6 +216,8 @@ def where(condition: Any, x1: Any, x2: Any) -> Tensor:
     """x1 where the bools of condition are true, x2 elsewhere; one of them or both may be a
     number."""
     c = _tensor(condition)
+    if isinstance(x1, (int, float)) and isinstance(x2, (int, float)):
+        x1 = _t.asarray(x1, session=c._s)
     return apply(_t.WHERE, c, *(x if isinstance(x, (int, float)) else _tensor(x, c) for x in (x1, x2)))
 
 
@@ -400,7 +402,7 @@ def roll(x: Tensor, shift: int, *, axis: int | None = None) -> Tensor:
         return reshape(roll(flatten(x), shift, axis=0), x.shape)
     n = x.shape[axis]
     k = -shift % n if n else 0
-    return concat(split(x, [k, n - k], axis=axis)[::-1], axis=axis) if k else x
+    return concat(split(x, [k, n - k], axis=axis)[::-1], axis=axis) if k else reshape(x, x.shape)
 
 
 def repeat(x: Tensor, repeats: int, *, axis: int) -> Tensor:

@@ -339,7 +339,7 @@ class Tensor:
     def __xor__(self, o: Any) -> Tensor: return _two(XOR, self, o)
     def __rxor__(self, o: Any) -> Tensor: return _two(XOR, o, self)
     def __neg__(self) -> Tensor: return _one(NEG, self)
-    def __pos__(self) -> Tensor: return self
+    def __pos__(self) -> Tensor: return reshape(self, self.shape)
     def __abs__(self) -> Tensor: return _one(ABS, self)
     def __invert__(self) -> Tensor: return _one(NOT, self)
     def __iadd__(self, o: Any) -> Tensor: return self.assign(_two(ADD, self, o))
@@ -529,9 +529,9 @@ def axis_of(i: int, ndim: int) -> int:
 def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None, session: Session | None = None, requires_grad: bool = False) -> Tensor:
     """Makes a tensor of numbers, lists, an array of NumPy or anything with DLPack, which it
     copies once. Floats of Python become float32, as does dtype=float. A tensor is
-    returned as it is, or cast."""
+    returned as it is, or cast, or with copy=True copied."""
     if x.__class__ is Tensor:
-        t = x if dtype is None else astype(x, dtype)
+        t = astype(x, x.dtype if dtype is None else dtype, copy=bool(copy))
         return t.requires_grad_() if requires_grad else t
     import numpy as np
 
@@ -546,7 +546,7 @@ def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None, session: Ses
             d = dtypes.float32
         t = _upload(a, d, session or current_session())
     if d is not None:
-        t = astype(t, d)
+        t = astype(t, d, copy=False)
     return t.requires_grad_() if requires_grad else t
 
 
@@ -652,9 +652,11 @@ def _contiguous(shape: Sequence[int], itemsize: int) -> list[int]:
 
 def astype(x: Tensor, dtype: Any, *, copy: bool = True) -> Tensor:
     """Casts to another dtype. A float is cut toward zero and clamped to an integer's range;
-    NaN becomes 0."""
+    NaN becomes 0. A tensor that has the dtype is copied, unless copy is false."""
     d = dtypes.dtype(dtype)
-    return x if x.dtype is d else apply(CAST, x, ints=(d.number,))
+    if x.dtype is d:
+        return reshape(x, x.shape) if copy else x
+    return apply(CAST, x, ints=(d.number,))
 
 
 def full_like(x: Tensor, value: float, dtype: Any = None) -> Tensor:

@@ -100,6 +100,19 @@ def test_indexing(session):
     np.testing.assert_array_equal(x.numpy(), a)
 
 
+def test_copies(session):
+    """What is to be a copy is not changed with its origin, and has its gradient."""
+    for copy in (lambda x: x.astype(rs.float32), lambda x: rs.asarray(x, copy=True), lambda x: +x, lambda x: rs.roll(x, 0)):
+        x = rs.asarray([1.0, 2.0], requires_grad=True)
+        y = copy(x)
+        assert rs.grad((y * y).sum(), [x])[0].tolist() == [2.0, 4.0]
+        with rs.no_grad():
+            y += 1
+        assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [2.0, 3.0])
+    assert x.astype(rs.float32, copy=False) is x and rs.asarray(x) is x
+    assert rs.where(rs.asarray([True, False]), 1, 2).tolist() == [1, 2]
+
+
 def test_creation():
     with rs.session(in_process=True):
         assert rs.zeros((2, 3)).tolist() == [[0] * 3] * 2 and rs.ones(2).tolist() == [1, 1]
