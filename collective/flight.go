@@ -21,7 +21,8 @@ const (
 	// clock would take a large part of a small one.
 	flightBytes = 64 << 10
 
-	// flightFiles is the number of files that are kept in a folder: the newest.
+	// flightFiles is the number of files that are kept in a folder: the newest. Of more
+	// ranks two for each are kept, so that those of one failure stay.
 	flightFiles = 64
 
 	// flightNone is the name that stands for no folder.
@@ -101,14 +102,17 @@ func (f *flight) write(g *Group, cause error) (string, error) {
 	}
 	_, err = out.WriteString(f.text(g, cause, now))
 	if err := errors.Join(err, out.Close()); err != nil {
-		return "", err
+		return "", errors.Join(err, os.Remove(path))
 	}
-	return path, pruneFlights(dir)
+	if err := pruneFlights(dir, max(flightFiles, 2*g.size)); err != nil {
+		g.options.Logger.Warn("collective: old files of last calls stay", "folder", dir, "error", err)
+	}
+	return path, nil
 }
 
-// pruneFlights removes all but the newest files of a folder. Their names begin with the
-// time.
-func pruneFlights(dir string) error {
+// pruneFlights removes all but the newest files of a folder, of which it keeps so many.
+// Their names begin with the time.
+func pruneFlights(dir string, keep int) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -116,7 +120,7 @@ func pruneFlights(dir string) error {
 	all = slices.DeleteFunc(all, func(e os.DirEntry) bool {
 		return !strings.HasPrefix(e.Name(), flightPrefix) || !strings.HasSuffix(e.Name(), flightSuffix)
 	})
-	for _, e := range all[:max(len(all)-flightFiles, 0)] { // ReadDir sorts them
+	for _, e := range all[:max(len(all)-keep, 0)] { // ReadDir sorts them
 		// another rank may have removed it
 		if errOne := os.Remove(filepath.Join(dir, e.Name())); errOne != nil && !errors.Is(errOne, os.ErrNotExist) {
 			err = cmp.Or(err, errOne)

@@ -135,7 +135,7 @@ func TestFlightFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := flights(t, dir, 0)
-	if err := pruneFlights(dir); err != nil {
+	if err := pruneFlights(dir, flightFiles); err != nil {
 		t.Fatal(err)
 	}
 	after, _ := flights(t, dir, 0)

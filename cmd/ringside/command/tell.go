@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// tellEvery is the time between two words to the dispatcher.
+	// tellEvery is the time between two messages to the dispatcher.
 	tellEvery = 500 * time.Millisecond
 	// tellTimeout bounds the wait for a dispatcher that is gone or stuck.
 	tellTimeout = time.Second
@@ -110,7 +110,7 @@ func (t *teller) begin(o *client.Options, addr string) {
 		for running := true; running; {
 			select {
 			case <-ctx.Done():
-				running = false // one last word
+				running = false // one last message
 			case <-time.After(tellEvery):
 			}
 			m = t.tell(m, o, addr)
@@ -125,7 +125,7 @@ func (t *teller) begin(o *client.Options, addr string) {
 	}
 }
 
-// end waits for the last word.
+// end waits for the last message.
 func (t *teller) end() {
 	if t.stop != nil {
 		t.stop()

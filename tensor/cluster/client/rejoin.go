@@ -14,7 +14,7 @@ import (
 // When the dispatcher of a session has died that goes on without it (channels.without), a
 // goroutine looks for another one at the same address, and names the session to it
 // (Resume). Until that dispatcher has sent Resume back, it does not know the session:
-// what it says then is about the connection alone.
+// its messages until then are about the connection alone.
 
 const (
 	// The pause between two looks for a dispatcher doubles from the first to the last.

@@ -35,7 +35,7 @@ func (p *peer) trainings() (all []wire.Training) {
 	}
 }
 
-// TestTrainings: the last word of each control is told until its connection ends, and for
+// TestTrainings: the last Training of each control is told until its connection ends, and for
 // some runs longer.
 func TestTrainings(t *testing.T) {
 	f := start(t, dispatcher.Options{})

@@ -28,11 +28,10 @@ const idleTicks = 50
 // The state of the worker belongs to one goroutine at a time. That is the worker's own
 // goroutine, except while it waits for the device or, in a collective, for other workers.
 // When it has waited for a while, a timer's goroutine takes the state and reads the
-// dispatcher's messages. They go to
-// their sessions' backlogs; those that open, end and watch sessions are handled, except
-// those about the session whose program runs: they wait in scheduler.deferred. The
-// goroutine stops that program if the client has stopped it, is gone or has closed the
-// session, or if the worker is to end.
+// dispatcher's messages. They go to their sessions' backlogs; those that open, end and
+// watch sessions are handled, except those about the session whose program runs: they
+// wait in scheduler.deferred. The goroutine stops that program if the client has stopped
+// it, is gone or has closed the session, or if the worker is to end.
 //
 // The worker waits twice or more in a short step, so leave and back are an atomic
 // operation each: whose the state is stands in the lowest bits of turns. The worker's
