@@ -35,8 +35,8 @@ func (p *peer) trainings() (all []wire.Training) {
 	}
 }
 
-// TestTrainings: the last Training of each control is told until its connection ends, and for
-// some runs longer.
+// TestTrainings: the last Training of each control is told until its connection ends, and
+// for some runs longer.
 func TestTrainings(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	asks := f.dial(ipc.RoleControl, "top")
