@@ -114,6 +114,7 @@ python: tools-race tools-python ## bin/python: the Python package as a wheel, wh
 
 python-test: python ## the tests of the Python package, by Debian's python3
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests
+	TESTS_NEED_PYTHON=1 $(GO) test ./bench -count 1 -run '^(TestPython|TestBackend)$$'
 
 python-torch: python ## torch's own tests of torch.distributed over ringside beside gloo, with 2 and 4 ranks: some 15 minutes
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 3600 /usr/bin/python3 -B tests/torchs_own.py all

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/testsize"
@@ -14,14 +12,7 @@ func TestBackend(t *testing.T) {
 	if testsize.Sampled() {
 		t.Skip("four processes of PyTorch take their time to start")
 	}
-	pkg, err := filepath.Abs("../cmd/libringside/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(pkg, "ringside", "libringside.so")); err != nil {
-		t.Skip("make python builds what this test needs:", err)
-	}
-	t.Setenv("PYTHONPATH", pkg)
+	withPython(t)
 	r, err := runScenario(t, "torch-backend", &Options{Rounds: 1, Scale: 100, Self: testSelf(t)})
 	needTorch(t, err)
 	if len(r.Measurements) != 3*len(backendCases) || len(r.Bars) != 4 || !(r.Bars[0].Value > 0) {

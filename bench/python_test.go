@@ -9,22 +9,39 @@ import (
 	"github.com/ringside-go/ringside/collective/testsize"
 )
 
-// TestPython: both clients do all that is timed, if the Python package has its library.
-func TestPython(t *testing.T) {
-	if testsize.Sampled() {
-		t.Skip("a cluster and Python take their time to start")
-	}
+// withPython has the scenario's Python find the package, if make python has built its
+// library.
+func withPython(t *testing.T) {
+	t.Helper()
 	pkg, err := filepath.Abs("../cmd/libringside/python")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(pkg, "ringside", "libringside.so")); err != nil {
-		t.Skip("make python builds what this test needs:", err)
+		lacks(t, err)
 	}
 	t.Setenv("PYTHONPATH", pkg)
+}
+
+// lacks skips a test for what is not here, and fails it in make python-test, which has
+// made that.
+func lacks(t *testing.T, why error) {
+	t.Helper()
+	if os.Getenv("TESTS_NEED_PYTHON") != "" {
+		t.Fatal(why)
+	}
+	t.Skip("make python-test installs and builds what this test needs:", why)
+}
+
+// TestPython: both clients do all that is timed, if the Python package has its library.
+func TestPython(t *testing.T) {
+	if testsize.Sampled() {
+		t.Skip("a cluster and Python take their time to start")
+	}
+	withPython(t)
 	r, err := runScenario(t, "python", &Options{Rounds: 1, Scale: 20, Self: testSelf(t)})
 	if errors.Is(err, ErrNoBackend) {
-		t.Skip("no Python with NumPy:", err)
+		lacks(t, err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -240,7 +240,7 @@ def test_updates(session):
 
 @pytest.mark.parametrize("kind", ["SGD", "momentum", "Adam", "AdamW"])
 def test_optimizers(session, kind):
-    torch = pytest.importorskip("torch")
+    import torch
     start, target = np.linspace(-1, 1, 12).astype(np.float32).reshape(3, 4), np.ones((3, 4), np.float32)
     options = {"SGD": {"lr": 0.1}, "momentum": {"lr": 0.1, "momentum": 0.9, "nesterov": True}, "Adam": {"lr": 0.1},
                "AdamW": {"lr": 0.1, "weight_decay": 0.1}}[kind]
@@ -268,7 +268,7 @@ def test_optimizers(session, kind):
 
 
 def test_module(session, tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
     model = rs.nn.Sequential(rs.nn.Conv2d(1, 4, 3, padding=1), rs.nn.ReLU(), rs.nn.MaxPool2d(2), rs.nn.Flatten(), rs.nn.Linear(64, 10))
     theirs = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(64, 10))
     assert list(model.state_dict()) == list(theirs.state_dict())
@@ -347,7 +347,7 @@ def test_repr():
 
 
 def test_dlpack():
-    torch = pytest.importorskip("torch")
+    import torch
     with rs.session(in_process=True):
         x = rs.arange(6, dtype=rs.float32).reshape(2, 3)
         t = torch.from_dlpack(x)  # of a version without the flag: a copy, which it may write
@@ -387,7 +387,6 @@ def test_dlpack():
 
 
 def test_dlpack_outlives_python():
-    pytest.importorskip("torch")
     run("""
         import torch, ringside as rs
         kept = torch.from_dlpack(rs.ones(1000))  # freed after the interpreter's end
