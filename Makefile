@@ -33,7 +33,7 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check gpu-steps python python-test python-torch bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check gpu-steps python python-test python-torch bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-slurm tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,8 +82,8 @@ lint: tools-race ## staticcheck
 race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's and the examples' under the race detector, in random order
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
 
-purego: tools-race tools-gen tools-s3 tools-mpi tools-ptx tools-cuda ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
+purego: tools-race tools-gen tools-s3 tools-mpi tools-slurm tools-ptx tools-cuda ## all tests without cgo
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
 gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu, over the stand-in
@@ -239,6 +239,11 @@ tools-mpi:
 	@{ command -v mpirun && mpicc -E -include mpi.h -x c /dev/null; } >/dev/null 2>&1 || \
 		{ $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin libopenmpi-dev; } || \
 		echo "Open MPI could not be installed: the tests with it are skipped"
+
+# A test starts Slurm's daemons by itself, as root; services of the packages are not needed.
+tools-slurm:
+	@{ command -v slurmctld && command -v slurmd && command -v srun && command -v munged; } >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y --no-install-recommends slurmctld slurmd slurm-client munge; }
 
 # clang makes PTX, and NVIDIA's assembler checks it. The assembler comes from non-free into the user's cache; nothing of it is installed.
 tools-ptx:

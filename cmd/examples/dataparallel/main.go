@@ -3,11 +3,16 @@
 //
 //	go build && ringside run -n 4 -- ./dataparallel
 //
-// mpirun, torchrun and srun start it as well (docs/launch.md), on several hosts too.
+// mpirun, torchrun and srun start it as well (docs/launch.md), on several hosts too. With
+// -checkpoint it goes on where a run that was ended left off, bit for bit.
 package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,18 +21,23 @@ import (
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 	"github.com/ringside-go/ringside/tensor/spmd"
 )
 
-const (
-	steps = 200
-	rows  = 64 // of a batch, on all ranks together
+const rows = 64 // of a batch, on all ranks together
+
+var (
+	steps  = flag.Int("steps", 200, "how many steps to train")
+	folder = flag.String("checkpoint", "", "keep the run in this folder, and go on from there")
+	every  = flag.Int("every", 100, "steps between two checkpoints")
 )
 
 func main() {
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -37,6 +47,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	if flag.NArg() > 0 || *steps < 1 || *every < 1 {
+		return errors.New("expected -steps and -every of at least 1, and no arguments")
+	}
 	g, err := collective.Init(ctx, nil)
 	if err != nil {
 		return err
@@ -50,59 +63,137 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer sess.Close()
-	// The sessions have the same seed, so all ranks begin with the same weights.
-	net := nn.Sequential{nn.NewLinear(sess, 2, 32, true), nn.GELU(), nn.NewLinear(sess, 32, 1, true)}
-	params := net.Params()
-	opt := optim.NewAdamW(params, optim.AdamWOptions{LR: 1e-2})
-	mine := rows / g.Size()
-	from := g.Rank() * mine
-	var first, last float64
-	for step := range steps {
-		var loss *tensor.Tensor
-		sess.Scope(func(sc *tensor.Scope) {
-			// Every rank draws the whole batch and takes its rows of it.
-			x := tensor.RandN(sess, tensor.F32, rows, 2).Narrow(0, from, mine)
-			y := x.Sin().Sum(1).Unsqueeze(1)
-			loss = sc.Keep(nn.MSE(net.Forward(x), y))
-			var grads []*tensor.Tensor
-			if grads, err = autograd.Grad(loss, nn.Tensors(params)...); err != nil {
-				return
-			}
-			if err = spmd.AllReduce(ctx, g, collective.Mean, grads...); err == nil {
-				err = opt.Step(grads)
-			}
-		})
+	t := newTraining(sess, g)
+	if err := t.restore(ctx); err != nil {
+		return err
+	}
+	begin, first, last := t.opt.Steps(), 0.0, 0.0
+	for n := begin; n < *steps; n++ {
+		loss, err := t.step(ctx)
 		if err != nil {
 			return err
 		}
-		if step == 0 || step == steps-1 {
+		if n == begin || n == *steps-1 {
 			if last, err = loss.Item(); err != nil {
 				return err
 			}
-			if step == 0 {
+			if n == begin {
 				first = last
 			}
 		}
 		loss.Free()
-	}
-	// The weights are the same on all ranks, so their sums are.
-	var sum float64
-	for _, p := range params {
-		v, err := p.T.Sum().Item()
-		if err != nil {
-			return err
+		if n+1 == *steps || (n+1)%*every == 0 {
+			if err := t.save(ctx); err != nil {
+				return err
+			}
 		}
-		sum += v
 	}
-	sums, err := collective.AllGatherObject(ctx, g, sum)
+	sum, err := t.compare(ctx)
 	if err != nil {
 		return err
 	}
+	fmt.Printf("rank %d of %d: from step %d: loss of its rows %.3f, then %.3f; the same weights on all ranks: %s\n",
+		g.Rank(), g.Size(), begin, first, last, sum)
+	return nil
+}
+
+// training is one rank's part of it.
+type training struct {
+	sess   *tensor.Session
+	g      *collective.Group
+	net    nn.Sequential
+	params []tensor.Named
+	opt    *optim.AdamW
+}
+
+// newTraining makes the network. The sessions have the same seed, so all ranks begin with
+// the same weights.
+func newTraining(sess *tensor.Session, g *collective.Group) *training {
+	t := &training{sess: sess, g: g}
+	t.net = nn.Sequential{nn.NewLinear(sess, 2, 32, true), nn.GELU(), nn.NewLinear(sess, 32, 1, true)}
+	t.params = t.net.Params()
+	t.opt = optim.NewAdamW(t.params, optim.AdamWOptions{LR: 1e-2})
+	return t
+}
+
+// step takes one step and returns the loss of this rank's rows.
+func (t *training) step(ctx context.Context) (loss *tensor.Tensor, err error) {
+	mine := rows / t.g.Size()
+	t.sess.Scope(func(sc *tensor.Scope) {
+		// Every rank draws the whole batch and takes its rows of it.
+		x := tensor.RandN(t.sess, tensor.F32, rows, 2).Narrow(0, t.g.Rank()*mine, mine)
+		y := x.Sin().Sum(1).Unsqueeze(1)
+		loss = sc.Keep(nn.MSE(t.net.Forward(x), y))
+		var grads []*tensor.Tensor
+		if grads, err = autograd.Grad(loss, nn.Tensors(t.params)...); err != nil {
+			return
+		}
+		if err = spmd.AllReduce(ctx, t.g, collective.Mean, grads...); err == nil {
+			err = t.opt.Step(grads)
+		}
+	})
+	return loss, err
+}
+
+// restore goes on from the checkpoint, if there is one. All ranks have read it before any
+// of them ends a step, so none finds a later one.
+func (t *training) restore(ctx context.Context) error {
+	if *folder == "" {
+		return nil
+	}
+	c, err := checkpoint.Open(*folder)
+	if errors.Is(err, checkpoint.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var seed, counter uint64
+	if _, err := fmt.Sscan(c.Notes["random"], &seed, &counter); err != nil {
+		return fmt.Errorf("%s: the note random is %q, expected two numbers: %w", *folder, c.Notes["random"], err)
+	}
+	t.sess.SetRandom(seed, counter)
+	t.opt.SetSteps(int(c.Step))
+	return c.Restore(ctx, t.tensors())
+}
+
+// save keeps what the next steps depend on. It is the same on all ranks, so rank 0 does.
+func (t *training) save(ctx context.Context) error {
+	if *folder == "" || t.g.Rank() != 0 {
+		return nil
+	}
+	seed, counter := t.sess.Random()
+	return checkpoint.Save(ctx, t.sess, *folder, t.tensors(), &checkpoint.Options{
+		Step:  uint64(t.opt.Steps()),
+		Notes: map[string]string{"random": fmt.Sprint(seed, " ", counter)},
+	})
+}
+
+// tensors returns the parameters and the optimizer's state.
+func (t *training) tensors() []tensor.Named {
+	return append(t.params[:len(t.params):len(t.params)], t.opt.State()...)
+}
+
+// compare returns the hash of the weights, which is the same on all ranks.
+func (t *training) compare(ctx context.Context) (string, error) {
+	h := sha256.New()
+	for _, p := range t.params {
+		v, err := tensor.Data[float32](p.T)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%x", v) // all bits of each
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	sums, err := collective.AllGatherObject(ctx, t.g, sum)
+	if err != nil {
+		return "", err
+	}
 	for r, v := range sums {
 		if v != sum {
-			return fmt.Errorf("rank %d has other weights than rank %d: their sums are %v and %v", r, g.Rank(), v, sum)
+			return "", fmt.Errorf("rank %d has other weights than rank %d: their hashes are %s and %s", r, t.g.Rank(), v, sum)
 		}
 	}
-	fmt.Printf("rank %d of %d: loss of its rows %.3f, then %.3f; the same weights on all ranks\n", g.Rank(), g.Size(), first, last)
-	return nil
+	return sum, nil
 }
