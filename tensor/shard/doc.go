@@ -89,6 +89,7 @@
 //	exact.go exact_parts.go exact_fold.go  Options.Parts: phases, the programs of parts,
 //	                       the folds of their terms
 //	stages.go part.go join.go    a program in parts on several meshes
+//	compose.go             a plan that is put together from the plans of parts
 //	pipeline.go            the order 1F1B
 //	box.go                 copies of parts of tensors
 package shard

@@ -3,7 +3,6 @@ package shard
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -19,6 +18,7 @@ import (
 //	phase 1   forward and backward of each part, then the fold of the gradients
 //	phase 2   the optimizer; its state may be cut among the ranks
 type exactly struct {
+	composite
 	p     *tensor.Program
 	mesh  Mesh // of the ranks
 	parts Mesh // of the parts
@@ -32,10 +32,6 @@ type exactly struct {
 	has     map[tensor.Ref]held
 	// whole has copies of values that has holds in rows.
 	whole map[tensor.Ref]Var
-
-	out    *Plan
-	values int // vars so far
-	calls  int // collectives so far
 }
 
 // rewriteExactly returns the plan for Options.Parts.
@@ -46,11 +42,9 @@ func rewriteExactly(p *tensor.Program, m Mesh, inputs []Layout, o Options) (*Pla
 	if len(o.Outputs) > 0 {
 		return nil, fmt.Errorf("%w: layouts of results and parts exclude each other", ErrPlacement)
 	}
-	x := &exactly{p: p, mesh: m, parts: Mesh{{m[0].Name, o.Parts}}, each: o.Parts / m.Size(), o: o,
-		last: map[tensor.Ref]int{}, has: map[tensor.Ref]held{}, whole: map[tensor.Ref]Var{},
-		out: &Plan{Mesh: m, Stages: []Stage{only(m)}, Ranks: make([]RankPlan, m.Size()), program: p, results: make([]Layout, len(p.Instrs)),
-			Stats: Stats{Instrs: len(p.Instrs), Collectives: map[protocol.Kind]int{}, Moves: map[protocol.Kind]int{}}}}
-	x.o.Parts = 0
+	x := &exactly{composite: compose(p, []Stage{only(m)}, m.Size()), p: p, mesh: m, parts: Mesh{{m[0].Name, o.Parts}}, each: o.Parts / m.Size(), o: o,
+		last: map[tensor.Ref]int{}, has: map[tensor.Ref]held{}, whole: map[tensor.Ref]Var{}}
+	x.out.Mesh, x.o.Parts = m, 0
 	if err := x.place(inputs); err != nil {
 		return nil, err
 	}
@@ -124,7 +118,6 @@ func (x *exactly) place(inputs []Layout) error {
 		}
 		x.given[i] = x.parts.normal(cut)
 	}
-	x.values = len(inputs)
 	return nil
 }
 
@@ -171,41 +164,7 @@ func (x *exactly) instrs(k int) (is []int) {
 
 // program makes the program of phase k. own says which inputs it may free.
 func (x *exactly) program(k int, is []int, own func(tensor.Ref) bool) *sub {
-	s := &sub{p: &tensor.Program{Shapes: x.p.Shapes, NumScalars: x.p.NumScalars, Signals: x.p.Signals}}
-	names := map[tensor.Ref]tensor.Ref{}
-	for _, i := range is {
-		in := x.p.Instrs[i]
-		args, ints := x.p.ArgsOf(i), x.p.IntsOf(i)
-		in.Arg, in.Int = uint32(len(s.p.Args)), uint32(len(s.p.Ints))
-		for _, r := range args {
-			if _, scalar := r.Scalar(); scalar {
-				s.p.Args = append(s.p.Args, r)
-				continue
-			}
-			name, ok := names[r]
-			if !ok {
-				name = tensor.ExternalRef(len(s.ins))
-				names[r] = name
-				s.ins = append(s.ins, r)
-				e := tensor.External{}
-				if j, ok := r.External(); ok {
-					e = x.p.Externals[j]
-				} else {
-					j, _ := r.Instr()
-					e.DType, e.Shape = x.p.Instrs[j].DType, x.p.Instrs[j].Shape
-				}
-				e.Donated = own(r)
-				s.p.Externals = append(s.p.Externals, e)
-			}
-			s.p.Args = append(s.p.Args, name)
-		}
-		s.p.Ints = append(s.p.Ints, ints...)
-		names[tensor.Ref(i)] = tensor.Ref(len(s.origin))
-		in.Keep = in.Keep || x.last[tensor.Ref(i)] > k
-		s.origin = append(s.origin, i)
-		s.p.Instrs = append(s.p.Instrs, in)
-	}
-	return s
+	return cutOut(x.p, is, own, func(i int) bool { return x.p.Instrs[i].Keep || x.last[tensor.Ref(i)] > k })
 }
 
 // ends reports whether r is not needed after phase k.
@@ -223,10 +182,10 @@ func (x *exactly) ends(r tensor.Ref, k int) bool {
 // before, so that nothing but updates and moves is done on rows.
 func (x *exactly) wholly(k int, is []int) error {
 	s := x.program(k, is, func(r tensor.Ref) bool { return x.ends(r, k) })
-	layouts, ins := make([]Layout, len(s.ins)), make([]Var, len(s.ins))
+	ins := make([]held, len(s.ins))
 	for i, r := range s.ins {
 		h := x.has[r]
-		layouts[i], ins[i] = h.Layout, h.value
+		ins[i] = h
 		if !x.rows(r) || h.Layout == (Layout{}) {
 			continue
 		}
@@ -236,27 +195,16 @@ func (x *exactly) wholly(k int, is []int) error {
 			if err != nil {
 				return err
 			}
-			v = x.embed(q, []Var{h.value}, nil)(q.Outputs[0].Var)
+			v = x.embed(q, 0, []Var{h.value}, nil)(q.Outputs[0].Var)
 			x.whole[r] = v
 		}
-		layouts[i], ins[i] = Layout{}, v
+		ins[i].value, ins[i].Layout = v, Layout{}
 		if s.p.Externals[i].Donated { // the rows
 			x.free(h.value)
 		}
 		s.p.Externals[i].Donated = x.last[r] <= k // the copy
 	}
-	q, err := Rewrite(s.p, x.mesh, layouts, &x.o)
-	if err != nil {
-		return err
-	}
-	number := x.embed(q, ins, s.origin)
-	for i, l := range q.results {
-		x.out.results[s.origin[i]] = l
-	}
-	for _, out := range q.Outputs {
-		x.has[tensor.Ref(s.origin[out.Instr])] = held{number(out.Var), out.Placed}
-	}
-	return nil
+	return x.rewrite(s, 0, ins, &x.o, func(i int, h held) { x.has[tensor.Ref(i)] = h })
 }
 
 // rows reports whether r is cut in parts.
@@ -272,51 +220,6 @@ func (x *exactly) onParts(r tensor.Ref) Layout {
 		return l
 	}
 	return Layout{} // it is folded at the end of its phase
-}
-
-// embed adds the steps of q, whose inputs are the vars ins. It returns the map from q's
-// vars to those of the whole plan.
-func (x *exactly) embed(q *Plan, ins []Var, origin []int) func(Var) Var {
-	number := renumber(ins, x.newVar)
-	ranks := x.out.Stages[0].Ranks
-	id, calls := x.calls, 0
-	for r, rank := range q.Ranks {
-		for _, s := range rank.Steps {
-			t := Step{Kind: s.Kind, Frees: numbered(s.Frees, number)}
-			if s.Run != nil {
-				t.Run = s.Run.renumber(number, origin)
-			}
-			if s.Collective != nil {
-				calls = max(calls, s.Collective.ID+1)
-				t.Collective = s.Collective.renumber(id, ranks, number)
-			}
-			x.step(r, t)
-		}
-	}
-	x.calls += calls
-	for kind, n := range q.Stats.Collectives {
-		x.out.Stats.Collectives[kind] += n
-		x.out.Stats.Moves[kind] += q.Stats.Moves[kind]
-	}
-	x.out.Stats.Slices += q.Stats.Slices
-	x.out.Stats.Bucketed += q.Stats.Bucketed
-	for _, n := range q.notes {
-		if n.reader >= 0 && origin != nil {
-			n.reader = origin[n.reader]
-		}
-		x.out.notes = append(x.out.notes, n)
-	}
-	return number
-}
-
-func (x *exactly) newVar() Var {
-	x.values++
-	return Var(x.values - 1)
-}
-
-func (x *exactly) step(rank int, s Step) {
-	steps := &x.out.Ranks[rank].Steps
-	*steps = append(*steps, s)
 }
 
 // free frees v on every rank after the steps so far.

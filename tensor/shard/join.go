@@ -15,12 +15,6 @@ type at struct {
 	ref   tensor.Ref
 }
 
-// held is a tensor as a stage holds it.
-type held struct {
-	value Var
-	Placed
-}
-
 // sending is a transfer to another stage that has started and has not been waited for.
 type sending struct {
 	to    int
@@ -31,8 +25,7 @@ type sending struct {
 // joiner joins the plans of the parts.
 type joiner struct {
 	*stager
-	out    *Plan
-	id     int
+	composite
 	has    map[at]held
 	reads  map[at]int         // the first part of the stage that reads it
 	last   map[at]int         // the last part of the stage that reads it
@@ -40,19 +33,18 @@ type joiner struct {
 	owed   [][]sending        // by stage
 	posts  map[[2]int][]*Collective
 	posted map[*Collective]bool
-	free   []bool // by var: freed after its last use, on every worker that has it
+	free   map[Var]bool // freed after its last use, on every worker that has it
 }
 
 // join rewrites the parts one after another and joins their steps.
 func (s *stager) join() (*Plan, error) {
-	j := &joiner{stager: s, has: map[at]held{}, reads: map[at]int{}, last: map[at]int{}, made: map[tensor.Ref]int{},
-		owed: make([][]sending, len(s.stages)), posts: map[[2]int][]*Collective{}, posted: map[*Collective]bool{}}
 	workers := 0
 	for _, st := range s.stages {
 		workers = max(workers, slices.Max(st.Ranks)+1)
 	}
-	j.out = &Plan{Stages: s.stages, Ranks: make([]RankPlan, workers), program: s.p, results: make([]Layout, len(s.p.Instrs)), where: s.where,
-		Stats: Stats{Instrs: len(s.p.Instrs), Collectives: map[protocol.Kind]int{}, Moves: map[protocol.Kind]int{}}}
+	j := &joiner{stager: s, composite: compose(s.p, s.stages, workers), has: map[at]held{}, reads: map[at]int{}, last: map[at]int{}, made: map[tensor.Ref]int{},
+		owed: make([][]sending, len(s.stages)), posts: map[[2]int][]*Collective{}, posted: map[*Collective]bool{}, free: map[Var]bool{}}
+	j.out.where = s.where
 	for n, q := range s.parts {
 		for _, i := range q.instrs {
 			j.made[tensor.Ref(i)] = n
@@ -85,7 +77,6 @@ func (s *stager) join() (*Plan, error) {
 
 // inputsFirst gives the inputs their vars and sends those that other stages need.
 func (j *joiner) inputsFirst() error {
-	j.free = make([]bool, len(j.inputs))
 	for i, in := range j.inputs {
 		r := tensor.ExternalRef(i)
 		d, sh := j.p.TypeOf(r)
@@ -97,7 +88,7 @@ func (j *joiner) inputsFirst() error {
 		j.has[at{in.Stage, r}], j.made[r] = h, -1
 		j.out.Inputs = append(j.out.Inputs, h.Placed)
 		_, read := j.last[at{in.Stage, r}]
-		j.free[i] = j.p.Externals[i].Donated && (!read || j.dests[r] != nil)
+		j.free[Var(i)] = j.p.Externals[i].Donated && (!read || j.dests[r] != nil)
 	}
 	for i, in := range j.inputs {
 		if err := j.send(tensor.ExternalRef(i), in.Stage); err != nil {
@@ -107,21 +98,10 @@ func (j *joiner) inputsFirst() error {
 	return nil
 }
 
-func (j *joiner) step(worker int, s Step) {
-	steps := &j.out.Ranks[worker].Steps
-	*steps = append(*steps, s)
-}
-
 func (j *joiner) waitSent(s sending) {
 	for _, c := range s.calls {
 		j.step(c.Group[0], Step{Kind: Wait, Collective: c})
 	}
-}
-
-// newVar returns a new var.
-func (j *joiner) newVar() Var {
-	j.free = append(j.free, false)
-	return Var(len(j.free) - 1)
 }
 
 // send starts the transfers of r from the stage that has it to all stages that need it,
@@ -156,12 +136,12 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 			i := k % len(a.Ranks)
 			sh := a.Mesh.shape(want, h.Shape, i)
 			c := &Collective{
-				ID: j.id, Kind: protocol.Send, DType: h.DType, Scale: 1, Dim: -1,
+				ID: j.calls, Kind: protocol.Send, DType: h.DType, Scale: 1, Dim: -1,
 				Group: []int{a.Ranks[i], dst}, Moves: []Move{{In: h.value, InShape: sh}},
 			}
 			d := *c
 			d.Kind, d.Moves = protocol.Recv, []Move{{Out: got.value, OutShape: sh}}
-			j.id++
+			j.calls++
 			j.step(c.Group[0], Step{Kind: Start, Collective: c})
 			s.calls = append(s.calls, c)
 			pair := [2]int(c.Group)
@@ -211,98 +191,6 @@ func (j *joiner) arrived(stage, to, made int) {
 	})
 }
 
-// renumber returns the map from the vars of a plan that is embedded in another to those
-// of the whole: ins are its inputs, and each of the others is a new one.
-func renumber(ins []Var, newVar func() Var) func(Var) Var {
-	named := map[Var]Var{}
-	return func(v Var) Var {
-		if int(v) < len(ins) {
-			return ins[v]
-		}
-		w, ok := named[v]
-		if !ok {
-			w = newVar()
-			named[v] = w
-		}
-		return w
-	}
-}
-
-// embed adds the steps of q, the plan of a part on a stage whose inputs are the vars ins.
-// origin maps the instructions of the part to those of the whole program. embed returns
-// the map from the part's vars to those of the whole plan.
-func (j *joiner) embed(q *Plan, stage int, ins []Var, origin []int) func(Var) Var {
-	ranks := j.stages[stage].Ranks
-	number := renumber(ins, j.newVar)
-	calls := 0
-	for k, rank := range q.Ranks {
-		for _, s := range rank.Steps {
-			t := Step{Kind: s.Kind, Frees: numbered(s.Frees, number)}
-			if s.Run != nil {
-				t.Run = s.Run.renumber(number, origin)
-			}
-			if s.Collective != nil {
-				calls = max(calls, s.Collective.ID+1)
-				t.Collective = s.Collective.renumber(j.id, ranks, number)
-			}
-			j.step(ranks[k], t)
-		}
-	}
-	j.id += calls
-	for kind, n := range q.Stats.Collectives {
-		j.out.Stats.Collectives[kind] += n
-		j.out.Stats.Moves[kind] += q.Stats.Moves[kind]
-	}
-	j.out.Stats.Slices += q.Stats.Slices
-	j.out.Stats.Bucketed += q.Stats.Bucketed
-	for _, n := range q.notes {
-		if n.stage = stage; n.reader >= 0 && origin != nil {
-			n.reader = origin[n.reader]
-		}
-		j.out.notes = append(j.out.notes, n)
-	}
-	return number
-}
-
-func numbered(vs []Var, number func(Var) Var) []Var {
-	var out []Var
-	for _, v := range vs {
-		out = append(out, number(v))
-	}
-	return out
-}
-
-// renumber returns r with the vars and the instructions of the whole plan.
-func (r *Run) renumber(number func(Var) Var, origin []int) *Run {
-	out := *r
-	out.Inputs, out.Kept, out.Origin = numbered(r.Inputs, number), nil, nil
-	for _, k := range r.Kept {
-		out.Kept = append(out.Kept, Kept{k.Instr, number(k.Var)})
-	}
-	for _, o := range r.Origin {
-		if o >= 0 && origin != nil {
-			o = origin[o]
-		}
-		out.Origin = append(out.Origin, o)
-	}
-	return &out
-}
-
-// renumber returns c with the id, the ranks and the vars of the whole plan.
-func (c *Collective) renumber(id int, ranks []int, number func(Var) Var) *Collective {
-	out := *c
-	out.ID += id
-	out.Group, out.Moves = nil, nil
-	for _, r := range c.Group {
-		out.Group = append(out.Group, ranks[r])
-	}
-	for _, m := range c.Moves {
-		m.In, m.Out = number(m.In), number(m.Out)
-		out.Moves = append(out.Moves, m)
-	}
-	return &out
-}
-
 // vars returns the vars that s reads or makes.
 func (s *Step) vars() (vs []Var) {
 	if s.Run != nil {
@@ -330,9 +218,9 @@ func (j *joiner) frees() {
 	for w := range j.out.Ranks {
 		steps := j.out.Ranks[w].Steps
 		last := map[Var]int{}
-		for v := range j.inputs {
-			if j.free[v] && slices.Contains(j.stages[j.inputs[v].Stage].Ranks, w) {
-				last[Var(v)] = 0
+		for i, in := range j.inputs {
+			if j.free[Var(i)] && slices.Contains(j.stages[in.Stage].Ranks, w) {
+				last[Var(i)] = 0
 			}
 		}
 		for n, s := range steps {

@@ -11,12 +11,10 @@ import (
 func (j *joiner) part(n int) error {
 	q := j.parts[n]
 	j.receive(q)
-	sub := j.program(n)
-	stage := j.stages[q.stage]
-	layouts, values := make([]Layout, len(sub.ins)), make([]Var, len(sub.ins))
+	sub := cutOut(j.p, q.instrs, func(r tensor.Ref) bool { return j.owns(r, n) }, func(i int) bool { return j.outlives(i, n) })
+	ins := make([]held, len(sub.ins))
 	for i, r := range sub.ins {
-		h := j.has[at{q.stage, r}]
-		layouts[i], values[i] = h.Layout, h.value
+		ins[i] = j.has[at{q.stage, r}]
 	}
 	o := j.o
 	o.Outputs = nil
@@ -28,18 +26,7 @@ func (j *joiner) part(n int) error {
 			o.Outputs[k] = l
 		}
 	}
-	plan, err := Rewrite(sub.p, stage.Mesh, layouts, &o)
-	if err != nil {
-		return fmt.Errorf("stage %d: %w", q.stage, err)
-	}
-	number := j.embed(plan, q.stage, values, sub.origin)
-	for k, l := range plan.results {
-		j.out.results[sub.origin[k]] = l
-	}
-	for _, out := range plan.Outputs {
-		i := sub.origin[out.Instr]
-		h := held{number(out.Var), out.Placed}
-		h.Stage = q.stage
+	err := j.rewrite(sub, q.stage, ins, &o, func(i int, h held) {
 		r := tensor.Ref(i)
 		j.has[at{q.stage, r}] = h
 		mine := j.where[i] == q.stage
@@ -48,6 +35,9 @@ func (j *joiner) part(n int) error {
 		} else if mine && j.dests[r] != nil {
 			j.free[h.value] = true
 		}
+	})
+	if err != nil {
+		return fmt.Errorf("stage %d: %w", q.stage, err)
 	}
 	for _, i := range q.instrs {
 		if j.where[i] == q.stage {
@@ -59,65 +49,20 @@ func (j *joiner) part(n int) error {
 	return nil
 }
 
-// sub is a part as a program of its own.
-type sub struct {
-	p      *tensor.Program
-	ins    []tensor.Ref // its inputs as refs of the whole program
-	origin []int        // its instructions as indices in the whole program
-}
-
-// program makes the program of part n. Shapes, scalars and signals keep their numbers.
-func (j *joiner) program(n int) *sub {
-	q, p := j.parts[n], j.p
-	s := &sub{p: &tensor.Program{Shapes: p.Shapes, NumScalars: p.NumScalars, Signals: p.Signals}}
-	names := map[tensor.Ref]tensor.Ref{}
-	for _, i := range q.instrs {
-		in := p.Instrs[i]
-		args, ints := p.ArgsOf(i), p.IntsOf(i)
-		in.Arg, in.Int = uint32(len(s.p.Args)), uint32(len(s.p.Ints))
-		for _, r := range args {
-			if _, scalar := r.Scalar(); scalar {
-				s.p.Args = append(s.p.Args, r)
-				continue
-			}
-			name, ok := names[r]
-			if !ok {
-				name = tensor.ExternalRef(len(s.ins))
-				names[r] = name
-				s.ins = append(s.ins, r)
-				s.p.Externals = append(s.p.Externals, j.external(r, n))
-			}
-			s.p.Args = append(s.p.Args, name)
-		}
-		s.p.Ints = append(s.p.Ints, ints...)
-		in.Keep = j.outlives(i, n)
-		names[tensor.Ref(i)] = tensor.Ref(len(s.origin))
-		s.origin = append(s.origin, i)
-		s.p.Instrs = append(s.p.Instrs, in)
-	}
-	return s
-}
-
-// external returns r as an input of part n. It is donated to the last part that reads it,
-// unless it belongs to the caller or was sent.
-func (j *joiner) external(r tensor.Ref, n int) tensor.External {
+// owns reports whether part n may free its input r: it is the last part that reads it,
+// and r neither belongs to the caller nor was sent.
+func (j *joiner) owns(r tensor.Ref, n int) bool {
 	stage := j.parts[n].stage
-	e := tensor.External{}
 	mine := j.home(r) == stage
+	var donated bool
 	if i, ok := r.External(); ok {
-		e = j.p.Externals[i]
-		e.Donated = e.Donated || !mine
+		donated = j.p.Externals[i].Donated || !mine
 	} else {
 		i, _ := r.Instr()
-		in := j.p.Instrs[i]
-		e.DType, e.Shape = in.DType, in.Shape
-		e.Donated = !(in.Keep && mine)
+		donated = !(j.p.Instrs[i].Keep && mine)
 		mine = mine && !j.leaf(i) // a leaf is never sent
 	}
-	if mine && j.dests[r] != nil || j.last[at{stage, r}] > n {
-		e.Donated = false
-	}
-	return e
+	return donated && !(mine && j.dests[r] != nil) && j.last[at{stage, r}] <= n
 }
 
 // outlives reports whether the result of instruction i, which part n makes, is needed
