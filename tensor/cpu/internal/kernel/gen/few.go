@@ -49,7 +49,7 @@ func turned(s isa, rows int) {
 		PREFETCHT0(Mem{Base: p, Disp: 8 * s.bytes()})
 		ADDQ(csB, p)
 	}
-	for q, column := range turn16(s, v) {
+	for q, column := range turn(s, v) {
 		for i := range acc {
 			VFMADD231PS_BCST(lines[i].Offset(4*q), column, acc[i])
 		}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// transpose writes the transposition of square blocks, a vector of numbers wide.
+func transpose(s isa) {
+	s.text(fmt.Sprintf("transpose%d", s.lanes), fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", s.elem()),
+		fmt.Sprintf("transposes blocks > 0 blocks of %d×%d numbers, side by side in src, one below the other in dst; strides in bytes.", s.lanes, s.lanes))
+	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
+	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	Label("block")
+	p := GP64()
+	MOVQ(src, p)
+	rows := make([]reg.VecVirtual, s.lanes)
+	for i := range rows {
+		rows[i] = s.vec()
+		VMOVUPS(Mem{Base: p}, rows[i])
+		ADDQ(ss, p)
+	}
+	for _, v := range turn(s, rows) {
+		VMOVUPS(v, Mem{Base: dst})
+		ADDQ(ds, dst)
+	}
+	ADDQ(U8(s.bytes()), src)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	s.ret()
+}
+
+// turn returns the columns of as many rows as a vector has numbers. It changes the
+// registers of the rows.
+func turn(s isa, r []reg.VecVirtual) []reg.VecVirtual {
+	if s.double {
+		pairs(s, r)
+	} else {
+		quads(s, r)
+	}
+	if !s.wide {
+		return twoLanes(r)
+	}
+	// Column n*q+j is lane q of r[j], r[n+j], r[2*n+j], r[3*n+j].
+	out, n := make([]reg.VecVirtual, len(r)), len(r)/4
+	for j := range n {
+		for q, v := range fourLanes(r[j], r[n+j], r[2*n+j], r[3*n+j]) {
+			out[n*q+j] = v
+		}
+	}
+	return out
+}
+
+// quads interleaves four rows at a time: vector 4*i+j holds, in each 128-bit lane, column
+// j of the lane of rows 4i to 4i+3. It works within the registers of the rows.
+func quads(s isa, r []reg.VecVirtual) {
+	for i := 0; i < len(r); i += 2 {
+		lo := s.vec()
+		VUNPCKLPS(r[i+1], r[i], lo)
+		VUNPCKHPS(r[i+1], r[i], r[i+1])
+		r[i] = lo
+	}
+	for i := 0; i < len(r); i += 4 {
+		c0, c2 := s.vec(), s.vec()
+		VUNPCKLPD(r[i+2], r[i], c0)
+		VUNPCKHPD(r[i+2], r[i], r[i+2])
+		VUNPCKLPD(r[i+3], r[i+1], c2)
+		VUNPCKHPD(r[i+3], r[i+1], r[i+3])
+		r[i], r[i+1], r[i+2] = c0, r[i+2], c2
+	}
+}
+
+// fourLanes returns vectors of which q holds the 128-bit lanes q of all r.
+func fourLanes(r ...reg.VecVirtual) (out [4]reg.VecVirtual) {
+	var even, odd [2]reg.VecVirtual
+	for h := range even {
+		even[h], odd[h] = ZMM(), ZMM()
+		VSHUFF32X4(U8(0x88), r[2*h+1], r[2*h], even[h]) // lanes 0, 2 of both
+		VSHUFF32X4(U8(0xdd), r[2*h+1], r[2*h], odd[h])  // lanes 1, 3
+	}
+	for q, half := range [][2]reg.VecVirtual{even, odd} {
+		out[q], out[q+2] = ZMM(), ZMM()
+		VSHUFF32X4(U8(0x88), half[1], half[0], out[q])
+		VSHUFF32X4(U8(0xdd), half[1], half[0], out[q+2])
+	}
+	return out
+}
+
+// pairs interleaves two rows of float64 at a time: vector 2*i+j holds, in each 128-bit
+// lane, column j of the lane of rows 2i and 2i+1.
+func pairs(s isa, r []reg.VecVirtual) {
+	for i := 0; i < len(r); i += 2 {
+		lo := s.vec()
+		VUNPCKLPD(r[i+1], r[i], lo)
+		VUNPCKHPD(r[i+1], r[i], r[i+1])
+		r[i] = lo
+	}
+}
+
+// twoLanes returns vectors of the 128-bit lanes of r, whose registers it changes: the
+// lower lanes of vectors that are half of r apart, then the upper ones.
+func twoLanes(r []reg.VecVirtual) []reg.VecVirtual {
+	out := make([]reg.VecVirtual, len(r))
+	half := len(r) / 2
+	for j := range half {
+		lo := YMM()
+		VPERM2F128(U8(0x20), r[half+j], r[j], lo)
+		VPERM2F128(U8(0x31), r[half+j], r[j], r[half+j])
+		out[j], out[half+j] = lo, r[half+j]
+	}
+	return out
+}
