@@ -24,7 +24,10 @@
 //	attention.go           attention and its gradient, block by block
 //	matmul.go epilogue.go  products; operations behind a product
 //	matmulhalf.go          products of 16 bits
-//	conv.go convdirect.go  convolutions: as products, and in place
+//	conv.go pointwise.go   convolutions as products: of the window matrix, of pixels
+//	convdirect.go          convolutions in place, by taps of a padded image,
+//	convframe.go           which convframe.go holds
+//	convgrad.go            their gradients
 //	pooling.go move.go     pools; moves of elements
 //	cast.go philox.go      conversions; random numbers
 //	indexadd.go            sums at indices: gradients of an embedding
