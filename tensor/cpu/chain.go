@@ -29,34 +29,20 @@ type chainStep struct {
 // passes over contiguous operands" in docs/decisions.md.
 const stretch = 64 * tile
 
-// chainCode returns the code of an operation with the accumulator as its first operand,
-// and with it as the second.
-func chainCode(op tensor.Op) (code, swapped int, ok bool) {
-	switch op {
-	case tensor.OpNeg:
-		return kernel.ChainNeg, 0, true
-	case tensor.OpAbs:
-		return kernel.ChainAbs, 0, true
-	case tensor.OpSquare:
-		return kernel.ChainSquare, 0, true
-	case tensor.OpSqrt:
-		return kernel.ChainSqrt, 0, true
-	case tensor.OpRelu:
-		return kernel.ChainReLU, 0, true
-	case tensor.OpAdd:
-		return kernel.ChainAdd, kernel.ChainAdd, true
-	case tensor.OpSub:
-		return kernel.ChainSub, kernel.ChainRSub, true
-	case tensor.OpMul:
-		return kernel.ChainMul, kernel.ChainMul, true
-	case tensor.OpDiv:
-		return kernel.ChainDiv, kernel.ChainRDiv, true
-	case tensor.OpMax:
-		return kernel.ChainMax, kernel.ChainRMax, true
-	case tensor.OpMin:
-		return kernel.ChainMin, kernel.ChainRMin, true
-	}
-	return 0, 0, false
+// chainCodes has the operations of the kernel: the code with the accumulator as the first
+// operand, and with it as the second.
+var chainCodes = map[tensor.Op][2]int{
+	tensor.OpNeg:    {kernel.ChainNeg},
+	tensor.OpAbs:    {kernel.ChainAbs},
+	tensor.OpSquare: {kernel.ChainSquare},
+	tensor.OpSqrt:   {kernel.ChainSqrt},
+	tensor.OpRelu:   {kernel.ChainReLU},
+	tensor.OpAdd:    {kernel.ChainAdd, kernel.ChainAdd},
+	tensor.OpSub:    {kernel.ChainSub, kernel.ChainRSub},
+	tensor.OpMul:    {kernel.ChainMul, kernel.ChainMul},
+	tensor.OpDiv:    {kernel.ChainDiv, kernel.ChainRDiv},
+	tensor.OpMax:    {kernel.ChainMax, kernel.ChainRMax},
+	tensor.OpMin:    {kernel.ChainMin, kernel.ChainRMin},
 }
 
 // chains finds the runs of two operations and more that the kernel can do, block elements

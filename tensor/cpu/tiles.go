@@ -206,7 +206,8 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 		}
 	}
 	if divides := b.Op == tensor.OpDiv && len(o.spread) == 1 && o.spread[0].arg == 1; t == tensor.F32 && b.DType == tensor.F32 && (len(o.spread) == 0 || divides) {
-		o.code, o.swapped, o.chained = chainCode(b.Op)
+		codes, chained := chainCodes[b.Op]
+		o.code, o.swapped, o.chained = codes[0], codes[1], chained
 		if divides {
 			o.code, o.s = kernel.ChainDivS, o.spread[0].scalar
 		}
