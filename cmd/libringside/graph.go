@@ -13,13 +13,15 @@ import (
 type held struct {
 	t      *tensor.Tensor
 	claims int     // of the caller and of results; without any it is freed
+	born   int64   // how many the session had made with it
 	in     []*held // what it claims
 	old    []*tensor.Tensor
 }
 
 // newHeld returns a tensor with the caller's claim. in are its operands.
-func newHeld(t *tensor.Tensor, in []*held) *held {
-	h := &held{t: t, claims: 1}
+func newHeld(s *session, t *tensor.Tensor, in []*held) *held {
+	s.born++
+	h := &held{t: t, claims: 1, born: s.born}
 	if len(in) > 0 && t.Node() != nil {
 		h.claim(in)
 	}
@@ -243,7 +245,9 @@ func (s *session) rebind(id int64, h, v *held) error {
 		before.Free()
 		return err
 	}
-	s.tensors[id] = newHeld(h.t, v.in)
+	now := newHeld(s, h.t, v.in)
+	now.born = h.born
+	s.tensors[id] = now
 	h.t = before
 	h.release()
 	return nil

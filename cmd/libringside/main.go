@@ -15,6 +15,7 @@
 //	open.go        groups are made, step by step
 //	group.go       calls of a group
 //	session.go     sessions, and operations on their tensors
+//	batch.go       operations that the caller recorded, many at a time
 //	graph.go       tensors that graphs need, and gradients
 //	optimizer.go   optimizers of tensors
 //	file.go        tensors in files

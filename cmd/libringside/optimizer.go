@@ -144,6 +144,10 @@ func (o *optimizer) restore(steps int, ids []int64) error {
 
 // about describes the optimizer as JSON.
 func (o *optimizer) about() (string, error) {
+	if err := o.s.enter(); err != nil {
+		return "", err
+	}
+	defer o.s.leave()
 	var names []string
 	for _, n := range o.State() {
 		names = append(names, n.Name)

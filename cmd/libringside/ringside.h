@@ -5,6 +5,7 @@
  *
  *     1   groups of ranks and their calls
  *     2   sessions and tensors
+ *     3   ringside_record, and checkpoints
  *
  * Errors. A function that can fail returns NULL, or a text for people: what failed, its
  * value, what was expected. The caller frees it by ringside_free. Results are then not
@@ -39,7 +40,7 @@
 extern "C" {
 #endif
 
-#define RINGSIDE_VERSION 2
+#define RINGSIDE_VERSION 3
 
 typedef uint64_t ringside_handle; /* 0 is none */
 
@@ -198,6 +199,14 @@ int64_t ringside_signal(const char *name);
  *     attributes   the integers of the op table; of random operations without offset */
 int64_t ringside_apply(const int64_t *call);
 
+/* ringside_record records many operations, one call after the other, and then drops n
+ * tensors as ringside_drop does, but waits. In a call the head is followed by the number
+ * of the result, which the caller chooses: at least RINGSIDE_CHOSEN, and used once. The
+ * session is given apart. words counts those of all calls. It returns the first error;
+ * the other operations are recorded. */
+#define RINGSIDE_CHOSEN (INT64_C(1) << 62)
+int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n);
+
 /* ringside_upload copies a memory image, row-major and little endian, and returns the
  * tensor. Of head the last two fields count. */
 int64_t ringside_upload(ringside_handle session, int64_t head, int32_t dtype, const void *data,
@@ -268,6 +277,15 @@ int64_t ringside_save(ringside_handle session, const char *path, const char *opt
 	const int64_t *tensors, int64_t n);
 int64_t ringside_file(const char *path);
 int64_t ringside_load(ringside_handle session, ringside_handle file, const char *name);
+
+/* ringside_checkpoint writes tensors, and the state of the session's random numbers, to a
+ * folder (tensor/checkpoint), as a whole or not at all, and replaces the checkpoint there.
+ * ringside_resume gives tensors and random numbers the values of one, and returns its step
+ * and notes as ringside_table. The tensors have no graph. */
+int64_t ringside_checkpoint(ringside_handle session, const char *dir, const char *options,
+	const int64_t *tensors, int64_t n);
+int64_t ringside_resume(ringside_handle session, const char *dir, const char *options,
+	const int64_t *tensors, int64_t n, char **json);
 
 /* ringside_lend makes the structures of DLPack of a tensor: out[0] is version 0, out[1]
  * version 1.0; the deleter of either frees both. code and bits are the element type in

@@ -65,6 +65,10 @@ int64_t ringside_apply(const int64_t *call) {
 	CALL(goApply((int64_t *)call));
 }
 
+int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n) {
+	CALL(goRecord(session, (int64_t *)calls, words, (int64_t *)dead, n));
+}
+
 int64_t ringside_upload(ringside_handle session, int64_t head, int32_t dtype, const void *data, int64_t bytes,
 	const int64_t *shape, int64_t rank) {
 	CALL(goUpload(session, head, dtype, (void *)data, bytes, (int64_t *)shape, rank));
@@ -133,6 +137,15 @@ int64_t ringside_restore(ringside_handle optimizer, int64_t steps, const int64_t
 
 int64_t ringside_save(ringside_handle session, const char *path, const char *options, const int64_t *tensors, int64_t n) {
 	CALL(goSave(session, (char *)path, (char *)options, (int64_t *)tensors, n));
+}
+
+int64_t ringside_checkpoint(ringside_handle session, const char *dir, const char *options, const int64_t *tensors, int64_t n) {
+	CALL(goCheckpoint(session, (char *)dir, (char *)options, (int64_t *)tensors, n));
+}
+
+int64_t ringside_resume(ringside_handle session, const char *dir, const char *options, const int64_t *tensors, int64_t n,
+	char **json) {
+	CALL(goResume(session, (char *)dir, (char *)options, (int64_t *)tensors, n, json));
 }
 
 int64_t ringside_file(const char *path) {

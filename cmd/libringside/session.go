@@ -33,6 +33,8 @@ type session struct {
 	work float64 // roughly what is recorded takes, in elements; only for here
 
 	tensors map[int64]*held
+	born    int64   // how many tensors were made
+	batch   batch   // of the record under way
 	ints    []int64 // of the call under way
 	args    []tensor.Arg
 	in      []*held
@@ -192,6 +194,9 @@ func (s *session) end(err error) error {
 
 // get returns a tensor of the session.
 func (s *session) get(id int64) (*held, error) {
+	if h := s.batch.find(id); h != nil {
+		return h, nil
+	}
 	if h, ok := s.tensors[id]; ok {
 		return h, nil
 	}
@@ -204,7 +209,7 @@ func (s *session) put(t *tensor.Tensor, in ...*held) (int64, error) {
 		return 0, s.end(err)
 	}
 	id := lastTensor.Add(1)
-	s.tensors[id] = newHeld(t, in)
+	s.tensors[id] = newHeld(s, t, in)
 	return id, nil
 }
 
@@ -240,11 +245,22 @@ func parseHead(w uint64) (h callHead) {
 	return h
 }
 
-// apply records an operation: of a head, its arguments (numbers of tensors, or bits of a
-// double) and its attributes. The attributes of random operations come without a stream.
+// apply records an operation and returns the number of its result; see
+// operate.
 func (s *session) apply(h callHead, words []int64) (int64, error) {
+	t, err := operate(s, h, words)
+	if err != nil {
+		return 0, err
+	}
+	return s.put(t, s.in...)
+}
+
+// operate records an operation: of a head, its arguments (numbers of tensors, or bits of
+// a double) and its attributes. The attributes of random operations come without a
+// stream. The operands are in s.in then.
+func operate(s *session, h callHead, words []int64) (*tensor.Tensor, error) {
 	if len(words) != h.args+h.ints || !h.op.Valid() {
-		return 0, fmt.Errorf("%w: a call of %v with %d words, expected an operation and %d arguments and %d attributes", errArgument, h.op, len(words), h.args, h.ints)
+		return nil, fmt.Errorf("%w: a call of %v with %d words, expected an operation and %d arguments and %d attributes", errArgument, h.op, len(words), h.args, h.ints)
 	}
 	s.args, s.in = s.args[:0], s.in[:0]
 	for i, w := range words[:h.args] {
@@ -254,7 +270,7 @@ func (s *session) apply(h callHead, words []int64) (int64, error) {
 		}
 		x, err := s.get(w)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		s.args, s.in = append(s.args, tensor.T(x.t)), append(s.in, x)
 	}
@@ -267,12 +283,12 @@ func (s *session) apply(h callHead, words []int64) (int64, error) {
 		record()
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if s.here {
 		s.count(t)
 	}
-	return s.put(t, s.in...)
+	return t, nil
 }
 
 // count adds the work of an operation, whose operands are in s.in, to that recorded.
@@ -463,10 +479,10 @@ func (s *session) drop(ids []int64) {
 // it returns one.
 func (s *session) scope(mark int64, keep []int64) int64 {
 	if mark == 0 {
-		return max(lastTensor.Load(), 1)
+		return s.born + 1
 	}
-	for id := range s.tensors {
-		if id > mark && !slices.Contains(keep, id) {
+	for id, h := range s.tensors {
+		if h.born >= mark && !slices.Contains(keep, id) {
 			s.drop([]int64{id})
 		}
 	}
@@ -490,6 +506,10 @@ func (s *session) item(id int64, dst []byte) (int64, error) {
 
 // about describes the session as JSON.
 func (s *session) about() (string, error) {
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
 	st := s.s.Stats()
 	text, err := json.Marshal(map[string]any{"engine": s.s.Engine().Name(), "ops": st.Ops, "programs": st.Programs, "uploads": st.Uploads,
 		"uploaded_bytes": st.UploadedB, "fetches": st.Fetches, "live": st.Live, "held": len(s.tensors)})

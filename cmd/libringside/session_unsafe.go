@@ -86,12 +86,6 @@ func goAbout(h C.ringside_handle, out **C.char) C.int64_t {
 	if err != nil {
 		return result(0, err)
 	}
-	if s, ok := x.(*session); ok {
-		if err := s.enter(); err != nil {
-			return result(0, err)
-		}
-		defer s.leave()
-	}
 	t, err := x.about()
 	if err == nil {
 		*out = C.CString(t)
@@ -150,6 +144,19 @@ func goApply(call *C.int64_t) C.int64_t {
 	defer s.leave()
 	h := parseHead(uint64(start[1]))
 	return result(s.apply(h, unsafe.Slice((*int64)(call), 2+h.args+h.ints)[2:]))
+}
+
+//export goRecord
+func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_t, gone C.int64_t) C.int64_t {
+	recorded, err := words(calls, n)
+	if err != nil {
+		return result(0, err)
+	}
+	ids, err := words(dead, gone)
+	if err != nil {
+		return result(0, err)
+	}
+	return within(h, func(s *session) (int64, error) { return 0, s.batch.record(s, recorded, ids) })
 }
 
 //export goUpload
@@ -365,6 +372,32 @@ func goSave(h C.ringside_handle, path, options *C.char, tensors *C.int64_t, n C.
 		return result(0, err)
 	}
 	return within(h, func(s *session) (int64, error) { return 0, s.save(C.GoString(path), C.GoString(options), ids) })
+}
+
+//export goCheckpoint
+func goCheckpoint(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t) C.int64_t {
+	ids, err := words(tensors, n)
+	if err != nil {
+		return result(0, err)
+	}
+	return within(h, func(s *session) (int64, error) {
+		return 0, saveCheckpoint(s, C.GoString(dir), C.GoString(options), ids)
+	})
+}
+
+//export goResume
+func goResume(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t, out **C.char) C.int64_t {
+	ids, err := words(tensors, n)
+	if err != nil {
+		return result(0, err)
+	}
+	return within(h, func(s *session) (int64, error) {
+		t, err := restoreCheckpoint(s, C.GoString(dir), C.GoString(options), ids)
+		if err == nil {
+			*out = C.CString(t)
+		}
+		return 0, err
+	})
 }
 
 //export goFile

@@ -20,6 +20,7 @@ func tableJSON() (string, error) {
 		Scalars  []string `json:"scalars"`
 		Ints     string   `json:"ints"`
 		Random   bool     `json:"random"`
+		Fallible bool     `json:"fallible"` // its errors name a line
 		Gradient int      `json:"gradient"`
 		Doc      string   `json:"doc"`
 	}
@@ -29,7 +30,7 @@ func tableJSON() (string, error) {
 	}
 	for _, op := range tensor.Ops() {
 		i := op.Info()
-		t.Ops = append(t.Ops, row{i.Name, int(op), i.Class.String(), i.MinTensors, i.MaxTensors, i.Scalars, i.Ints, i.Random, int(i.Gradient), i.Doc})
+		t.Ops = append(t.Ops, row{i.Name, int(op), i.Class.String(), i.MinTensors, i.MaxTensors, i.Scalars, i.Ints, i.Random, i.Fallible, int(i.Gradient), i.Doc})
 	}
 	t.DTypes = map[string]int{}
 	for _, d := range tensor.DTypes() {

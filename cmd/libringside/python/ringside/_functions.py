@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import builtins
 import math
+from numbers import Integral
 from typing import Any, Callable, Sequence
 
 from ringside import dtypes
 from ringside import _tensor as _t
 from ringside._ops import op
 from ringside._session import Session, current_session
-from ringside._tensor import Tensor, apply, asarray, astype, axis_of, full_like, matmul, permute_dims, reshape
+from ringside._tensor import Tensor, apply, asarray, astype, axis_of, beside, dims_of as _dims, full_like, matmul, permute_dims, reshape
 from ringside.errors import DTypeError, ShapeError
 
 Axis = "int | Sequence[int] | None"
-
-
-def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def _tensor(x: Any, beside: Any = None) -> Tensor:
@@ -161,6 +158,8 @@ def isfinite(x: Tensor) -> Tensor:
 def clip(x: Any, min: float | None = None, max: float | None = None) -> Tensor:
     """x, but at least min and at most max, two numbers."""
     x = _tensor(x)
+    if isinstance(min, float) or isinstance(max, float):
+        x, _ = beside(op("clamp"), x, 0.0)
     return apply(op("clamp"), x, -math.inf if min is None else min, math.inf if max is None else max)
 
 
@@ -203,12 +202,13 @@ logical_xor = _binary("xor", "Whether one of two bools is true.")
 
 
 def floor_divide(x1: Any, x2: Any) -> Tensor:
-    """x1 // x2. Integers are divided as float64, so they are exact below 2**53."""
+    """The largest integer not above x1/x2, which of floats is computed in float64. An
+    integer by 0 is 0; an infinity is NaN."""
     return _t._floor_divide(x1, x2)
 
 
 def remainder(x1: Any, x2: Any) -> Tensor:
-    """x1 - x1//x2*x2, with the sign of x2."""
+    """x1 - x1//x2*x2, with the sign of x2. Of an integer by 0 it is 0, of a float NaN."""
     return _t._remainder(x1, x2)
 
 
@@ -218,7 +218,12 @@ def where(condition: Any, x1: Any, x2: Any) -> Tensor:
     c = _tensor(condition)
     if isinstance(x1, (int, float)) and isinstance(x2, (int, float)):
         x1 = _t.asarray(x1, session=c._s)
-    return apply(_t.WHERE, c, *(x if isinstance(x, (int, float)) else _tensor(x, c) for x in (x1, x2)))
+    x1, x2 = (x if isinstance(x, (int, float)) else _tensor(x, c) for x in (x1, x2))
+    if x1.__class__ is not Tensor:
+        x2, x1 = beside(_t.WHERE, x2, x1)
+    elif x2.__class__ is not Tensor:
+        x1, x2 = beside(_t.WHERE, x1, x2)
+    return apply(_t.WHERE, c, x1, x2)
 
 
 # Reductions over the dims of axis, or all.
@@ -226,11 +231,20 @@ def where(condition: Any, x1: Any, x2: Any) -> Tensor:
 def _reduction(name: str, doc: str) -> Callable[..., Tensor]:
     o = op(name)
 
+    def over_none(x: Tensor) -> Tensor:
+        """Returns the reduction over no dim: the elements, of the reduction's dtype."""
+        if name.startswith("arg"):
+            raise ShapeError(f"{name} over no dim, expected one or None")
+        d = x.dtype
+        if name in ("sum", "prod", "mean") and not d.is_float:
+            d = dtypes.float32 if name == "mean" else dtypes.int64
+        return astype(x, dtypes.bool if name in ("any", "all") else d)
+
     def f(x: Any, axis: Any = None, *, keepdims: builtins.bool = False) -> Tensor:
         x = _tensor(x)
-        axes = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-        if axis is not None and not axes:  # over no dim
-            return reshape(x, x.shape) if o.name not in ("any", "all") else x
+        axes = () if axis is None else _dims(axis)
+        if axis is not None and not axes:
+            return over_none(x)
         if axes and min_(axes) < 0:
             axes = tuple(axis_of(a, x.ndim) for a in axes)
         return apply(o, x, ints=(1 if keepdims else 0, *axes))
@@ -374,7 +388,7 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cuts a dim into pieces: of the given sizes, or of one size, the last maybe smaller."""
     a = axis_of(axis, x.ndim)
     n = x.shape[a]
-    if isinstance(sizes, int):
+    if isinstance(sizes, Integral):
         sizes = [builtins.min(sizes, n - i) for i in range(0, n, sizes)]
     if builtins.sum(sizes) != n:
         raise ShapeError(f"split in sizes {list(sizes)}, which are not {n} together")
@@ -482,7 +496,7 @@ def outer(x1: Tensor, x2: Tensor) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, *, axes: Any = 2) -> Tensor:
     """The sum of products over dims: the last of x1 and the first of x2, or two lists."""
-    if isinstance(axes, int):
+    if isinstance(axes, Integral):
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
     left, right = ([axis_of(a, x.ndim) for a in _dims(l)] for x, l in zip((x1, x2), axes))
     if [x1.shape[i] for i in left] != [x2.shape[i] for i in right]:
@@ -568,7 +582,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, ca
 
 
 def _pair(x: int | Sequence[int]) -> tuple[int, int]:
-    return (x, x) if isinstance(x, int) else (x[0], x[1])
+    return (x, x) if isinstance(x, Integral) else (x[0], x[1])
 
 
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
@@ -624,7 +638,7 @@ def _reshape(self: Tensor, *shape: Any) -> Tensor:
 
 
 def _permute(self: Tensor, *axes: Any) -> Tensor:
-    return permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+    return permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], Integral) else axes)
 
 
 _reshape.__doc__, _permute.__doc__ = reshape.__doc__, permute_dims.__doc__

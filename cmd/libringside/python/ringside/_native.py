@@ -9,7 +9,7 @@ import threading
 from ringside import errors
 from ringside.errors import RingsideError
 
-VERSION = 2  # of ringside.h
+VERSION = 3  # of ringside.h
 
 PENDING, EXCHANGE, DONE = 0, 1, 2
 (ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
@@ -18,6 +18,7 @@ ANY = -1  # rank
 SUM, PROD, MIN, MAX, AND, OR, XOR, MEAN = range(1, 9)
 F32, F64, I32, I64, U8, BOOL, F16, BF16 = range(1, 9)
 VALUE = 4096
+CHOSEN, NESTED = 1 << 62, -(1 << 63) + 1
 
 # POLL is how long a wait goes on before Python may run its signal handlers.
 POLL = 50  # milliseconds
@@ -46,6 +47,7 @@ _numbers = {
     "ringside_cluster": (_text,),
     "ringside_signal": (_text,),
     "ringside_apply": (_text,),
+    "ringside_record": (_i, _text, _i, _text, _i),
     "ringside_upload": (_i, _i, _i32, _ptr, _i, _text, _i),
     "ringside_drop": (_i, _text, _i),
     "ringside_describe": (_i, _i, _ptr),
@@ -63,6 +65,8 @@ _numbers = {
     "ringside_state": (_i, _ptr, _i),
     "ringside_restore": (_i, _i, _text, _i),
     "ringside_save": (_i, _text, _text, _text, _i),
+    "ringside_checkpoint": (_i, _text, _text, _text, _i),
+    "ringside_resume": (_i, _text, _text, _text, _i, _ptr),
     "ringside_file": (_text,),
     "ringside_load": (_i, _i, _text),
     "ringside_lend": (_i, _i, _i32, _i32, _i32, _ptr),

@@ -25,16 +25,30 @@ def head(number: int, args: int, ints: int = 0, scalars: int = 0) -> int:
     return number | args << _ARGS | ints << _INTS | scalars << _SCALARS
 
 
-class Op:
-    """An operation, and the first words of its usual calls once the library is loaded."""
+class Known(dict):
+    """What calls of an operation result in, by what their operands are: such calls do not
+    fail. It forgets everything when it is full."""
 
-    __slots__ = ("name", "number", "row", "t", "tt", "ts", "st")
+    def learn(self, key: Any, result: Any) -> None:
+        if len(self) >= 1024:
+            self.clear()
+        self[key] = result
+
+
+class Op:
+    """An operation, and the first words of its usual calls once the library is loaded. What
+    is known of calls of a tensor, of two, of a tensor and a float, and of the others, says
+    which need not be seen by the library at once."""
+
+    __slots__ = ("name", "number", "ahead", "t", "tt", "ts", "st", "of_t", "of_tt", "of_ts", "of_all")
 
     def __init__(self, name: str):
-        self.name, self.number = name, -1
+        self.name, self.number, self.ahead = name, -1, False
+        self.of_t, self.of_tt, self.of_ts, self.of_all = Known(), Known(), Known(), Known()
 
     def load(self, row: dict[str, Any]) -> None:
-        self.row, self.number = row, row["number"]
+        self.number = row["number"]
+        self.ahead = not row["fallible"] and not row["random"]  # else its line counts, or its place
         self.t, self.tt = head(self.number, 1), head(self.number, 2)
         self.ts, self.st = head(self.number, 2, 0, 2), head(self.number, 2, 0, 1)
 
@@ -79,7 +93,8 @@ def table() -> dict[str, Any]:
     return _native.described("ringside_table")
 
 
-# Calls of a session and a head, and: a tensor; two; a tensor and a number; the reverse.
+# Calls of a head, and a session or the result, and: a tensor; two; a tensor and a number;
+# the reverse.
 pack_t, pack_tt, pack_ts, pack_st = (struct.Struct("<qq" + f).pack for f in ("q", "qq", "qd", "dq"))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sys
 import threading
+import weakref
 from typing import Any, Iterator
 
 from ringside import _native, _ops
@@ -14,6 +16,7 @@ from ringside._ops import state
 from ringside.errors import RingsideError
 
 _default: Session | None = None
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 _opening = threading.RLock()
 
 
@@ -24,18 +27,62 @@ class Session:
 
     def __init__(self, **options: Any):
         _ops.load()
-        self._lib = lib = _native.library()
-        self._apply = lib.ringside_apply
+        self._library = lib = _native.library()
+        self._apply, self._record = lib.ringside_apply, lib.ringside_record
+        self._calls: list[bytes] = []  # recorded here alone; see _hand
         self._dead: list[int] = []  # tensors that Python has no variable for
-        self._dropping = threading.Lock()
+        self._batch: tuple[list[bytes], list[int]] | None = None  # of the two, being handed over
+        self._sent: Any = None  # the last batch that was
+        self._handing = threading.RLock()
+        self._ahead = False  # whether operations may be recorded here alone
         self._pid = os.getpid()
         self._id = 0
         self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
+        self._next = itertools.count(_native.CHOSEN + (self._id << 40) + 1).__next__  # number of a result
+        self._ahead = True
+        _sessions.add(self)
+
+    @property
+    def _lib(self) -> Any:
+        """The library, for a call that may use what was recorded."""
+        if self._calls or self._batch is not None or len(self._dead) > 1000:
+            self._hand()
+        return self._library
+
+    def _hand(self) -> None:
+        """Hands over to the library what was recorded here and the tensors that have no
+        variable any more. Tensors that are dead have their calls in the list.
+
+        Other threads wait. A handler of a signal may come in between and do the same: it
+        runs after a call of a function alone, so lines without one are done as a whole. A
+        handler that finds a batch hands that over first, unless the call has been made."""
+        with self._handing:
+            while self._id:
+                batch = self._batch
+                if batch is None:
+                    dead = self._dead
+                    self._dead = []
+                    calls = self._calls
+                    self._calls = []
+                    self._batch = batch = calls, dead
+                data, dead = b"".join(batch[0]), _ops.pack(batch[1])
+                words, gone, record, n = len(data) >> 3, len(batch[1]), self._record, 0
+                if self._batch is batch and self._sent is not batch:
+                    self._sent = batch
+                    n = record(self._id, data, words, dead, gone)
+                if n == _native.NESTED:
+                    self._sent = None  # another time
+                elif self._batch is batch:
+                    self._batch = None
+                if n < 0:
+                    raise _native.failure(n)
+                if not self._calls and self._batch is None:
+                    return
 
     def flush(self, wait: bool = False) -> None:
         """Submits what is recorded; with wait, returns when it has run. Reads do both."""
-        self._drop()
-        n = self._lib.ringside_flush(self._id, 1 if wait else 0)
+        self._hand()
+        n = self._library.ringside_flush(self._id, 1 if wait else 0)
         if n < 0:
             raise _native.failure(n)
 
@@ -47,11 +94,12 @@ class Session:
     @property
     def stats(self) -> dict[str, Any]:
         """The engine's name, and counters: ops recorded, programs submitted, tensors live."""
-        self._drop()
+        self._hand()
         return _native.about(self._id)
 
     def tape(self) -> list[dict[str, Any]]:
         """Returns what the next read runs, an instruction a dict: op, dtype, shape, args."""
+        self._hand()
         return _native.described("ringside_tape", self._id)
 
     def close(self) -> None:
@@ -60,22 +108,9 @@ class Session:
         global _default
         if _default is self:
             _default = None
-        handle, self._id = self._id, 0
+        handle, self._id, self._ahead = self._id, 0, False
         if handle and os.getpid() == self._pid:
-            _native.check(self._lib.ringside_close(handle))
-
-    def _drop(self) -> None:
-        """Drops the tensors that have no variable any more. If another call is under way,
-        a later one does it."""
-        dead = self._dead
-        if not dead or not self._dropping.acquire(blocking=False):
-            return
-        try:
-            n = len(dead)
-            if self._lib.ringside_drop(self._id, _ops.pack(dead[:n]), n) == 0:
-                del dead[:n]
-        finally:
-            self._dropping.release()
+            _native.check(self._library.ringside_close(handle))
 
     def __enter__(self) -> Session:
         state.sessions.append(self)
@@ -87,7 +122,7 @@ class Session:
 
     def __del__(self) -> None:
         if getattr(self, "_id", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
-            self._lib.ringside_free(self._lib.ringside_close(self._id))
+            self._library.ringside_free(self._library.ringside_close(self._id))
 
     def __repr__(self) -> str:
         return f"Session({self.stats['engine']!r})" if self._id else "Session(closed)"
@@ -193,7 +228,18 @@ def scope(session: Session | None = None) -> Iterator[Scope]:
     try:
         yield made
     finally:
-        _native.number(s._lib.ringside_scope(s._id, mark, _ops.pack(made._kept), len(made._kept)))
+        lib = s._lib
+        s._ahead = False  # an operation on what is freed is refused at once
+        _native.number(lib.ringside_scope(s._id, mark, _ops.pack(made._kept), len(made._kept)))
+
+
+def _forked() -> None:
+    """Has the library refuse every operation in a forked child."""
+    for s in list(_sessions):
+        s._ahead, s._handing = False, threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def check_alive(s: Session) -> None:

@@ -22,6 +22,27 @@ _FLOAT_FORMATS = {d.number: d.format for d in dtypes.ALL}
 _EXACT = 1 << 53  # the largest integer that a scalar holds with all below it
 
 
+class Description(tuple):
+    """The dtype and the shape of a tensor. Tensors that have the same have one object."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+_descriptions: dict[tuple[DType, tuple[int, ...]], Description] = {}
+
+
+def describe(d: DType, shape: tuple[int, ...]) -> Description:
+    """Returns the description of a dtype and a shape."""
+    found = _descriptions.get((d, shape))
+    if found is None:
+        if len(_descriptions) >= 4096:
+            _descriptions.clear()
+        found = _descriptions.setdefault((d, shape), Description((d, shape)))
+    return found
+
+
 class Tensor:
     """A value in a session. Operations record and return at once; reading (numpy, item,
     print) runs what is recorded. A value never changes, only `x += y` and the like give x
@@ -32,35 +53,33 @@ class Tensor:
 
     _s: Session
     _h: int
-    _d: tuple[DType, tuple[int, ...]] | None
+    _d: Description | None
     _leaf: builtins.bool
     _of: Tensor | None  # whose gradient it is
 
     def __init__(self, session: Session, handle: int):
         self._s = session
         self._h = handle
+        self._d = None
 
     def __getattr__(self, name: str) -> Any:
         """Returns what most tensors never set, so that making one is cheap."""
-        if name in ("_d", "_of"):
+        if name == "_of":
             return None
         if name == "_leaf":
             return False
         raise AttributeError(f"a Tensor has no {name!r}")
 
     def __del__(self) -> None:
-        h = self._h
-        self._s._dead.append(h)
-        if not h & 2047:
-            self._s._drop()
+        self._s._dead.append(self._h)
 
     # What it is.
 
-    def _describe(self) -> tuple[DType, tuple[int, ...]]:
+    def _describe(self) -> Description:
         d = self._d
         if d is None:
             n = self._raw()
-            d = self._d = dtypes.BY_NUMBER[n[0]], tuple(n[3:3 + n[2]])
+            d = self._d = describe(dtypes.BY_NUMBER[n[0]], tuple(n[3:3 + n[2]]))
         return d
 
     def _raw(self) -> list[int]:
@@ -116,8 +135,8 @@ class Tensor:
         d, shape = self._describe()
         if not d.typestr:
             raise DTypeError("numpy() of bfloat16, which NumPy has not: use astype(ringside.float32).numpy()")
-        self._s._drop()
-        lib, data, n = self._s._lib, ctypes.c_void_p(), ctypes.c_int64()
+        self._s._hand()
+        lib, data, n = self._s._library, ctypes.c_void_p(), ctypes.c_int64()
         if copy:
             out = np.empty(shape, d.typestr)
             got = lib.ringside_read(self._s._id, self._h, out.ctypes.data, out.nbytes)
@@ -142,9 +161,9 @@ class Tensor:
     def item(self) -> float | int | bool:
         """Returns the only element as a number of Python. It waits."""
         s = self._s
-        s._drop()
+        s._hand()
         raw = ctypes.create_string_buffer(8)
-        n = s._lib.ringside_item(s._id, self._h, raw)
+        n = s._library.ringside_item(s._id, self._h, raw)
         if n < 0:
             raise _fail(n, self)
         if n == _native.BF16:
@@ -206,7 +225,7 @@ class Tensor:
         if copy is False and not now:
             raise BufferError("DLPack before version 1.0 has no read-only flag, so its consumers get a copy")
         d, _ = self._describe()
-        self._s._drop()
+        self._s._hand()
         out = (ctypes.c_void_p * 2)()
         n = self._s._lib.ringside_lend(self._s._id, self._h, 1 if copy or not now else 0, d.dlpack, d.itemsize * 8, out)
         if n < 0:
@@ -263,7 +282,9 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """Returns the same value without a graph."""
-        return Tensor(self._s, _tensor(self, _native.DETACH))
+        t = Tensor(self._s, _tensor(self, _native.DETACH))
+        t._d = self._d
+        return t
 
     def assign(self, value: Any) -> Tensor:
         """Gives this tensor another value, of the same dtype and shape, and returns it.
@@ -353,7 +374,8 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """The last two dims exchanged; of one or no dim the tensor itself."""
-        return self if self.ndim < 2 else permute_dims(self, (*range(self.ndim - 2), -1, -2))
+        n = len(self._describe()[1])
+        return apply(PERMUTE, self, ints=(1, 0)) if n == 2 else self if n < 2 else self.mT
 
     @property
     def mT(self) -> Tensor:
@@ -402,26 +424,66 @@ def _fail(n: int, *operands: Any) -> BaseException:
     return _native.errors.Released(f"{e}: the tensor was released by a scope") if "no such handle" in str(e) and tensors else e
 
 
+_new = object.__new__
+
+
 def _operator(o: Op) -> Any:
     """Returns the method of a usual operator: _two without a call between."""
+    two, number = o.of_tt, o.of_ts
+
     def method(self: Tensor, other: Any) -> Tensor:
         kind = other.__class__
         s = self._s
         if kind is Tensor:
-            h = s._apply(pack_tt(s._id, o.tt | state.flags, self._h, other._h))
+            d = two.get((self._d, other._d))
+            if d is None or other._s is not s or not s._ahead:
+                return _two(o, self, other)
+            h = s._next()
+            call = pack_tt(o.tt | state.flags, h, self._h, other._h)
         elif kind is float:
-            h = s._apply(pack_ts(s._id, o.ts | state.flags, self._h, other))
+            d = number.get(self._d)
+            if d is None or not s._ahead:
+                return _two(o, self, other)
+            h = s._next()
+            call = pack_ts(o.ts | state.flags, h, self._h, other)
         else:
             return _two(o, self, other)
-        if h <= 0:
-            raise _fail(h, self, other)
-        return Tensor(s, h)
+        t = _new(Tensor)
+        t._s = s
+        t._h = h
+        t._d = d
+        s._calls.append(call)
+        if not h & 63:
+            s._hand()
+        return t
 
     return method
 
 
 for _name, _o in ("add", ADD), ("sub", SUB), ("mul", MUL), ("truediv", DIV):
     setattr(Tensor, f"__{_name}__", _operator(_o))
+
+
+def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
+    """Records a call ahead, whose result has number h."""
+    t = _new(Tensor)
+    t._s = s
+    t._h = h
+    t._d = d
+    s._calls.append(call)
+    if not h & 63:
+        s._hand()
+    return t
+
+
+def _now(s: Session, call: bytes, *operands: Any) -> Tensor:
+    """Has the library record a call at once, which may fail."""
+    if s._calls or s._batch is not None or len(s._dead) > 1000:
+        s._hand()
+    h = s._apply(call)
+    if h <= 0:
+        raise _fail(h, *operands)
+    return Tensor(s, h)
 
 
 def _tensor(t: Tensor, what: int, other: int = 0) -> int:
@@ -442,11 +504,13 @@ def _one(o: Op, x: Tensor) -> Tensor:
     """Records an operation of one tensor."""
     if x.__class__ is not Tensor:
         x = asarray(x)
-    s = x._s
-    h = s._apply(pack_t(s._id, o.t | state.flags, x._h))
-    if h <= 0:
-        raise _fail(h, x)
-    return Tensor(s, h)
+    s, d = x._s, o.of_t.get(x._d)
+    if d is not None and s._ahead:
+        h = s._next()
+        return _record(s, h, d, pack_t(o.t | state.flags, h, x._h))
+    t = _now(s, pack_t(s._id, o.t | state.flags, x._h), x)
+    o.of_t.learn(x._describe(), t._describe())
+    return t
 
 
 def _two(o: Op, a: Any, b: Any) -> Tensor:
@@ -454,24 +518,59 @@ def _two(o: Op, a: Any, b: Any) -> Tensor:
     if a.__class__ is Tensor:
         s = a._s
         if b.__class__ is Tensor:
-            h = s._apply(pack_tt(s._id, o.tt | state.flags, a._h, b._h))
-        elif b.__class__ is float or isinstance(b, (int, float)):
-            h = s._apply(pack_ts(s._id, o.ts | state.flags, a._h, _number(b)))
-        else:
-            other = _operand(b, a)
-            return NotImplemented if other is None else _two(o, a, other)
-    elif b.__class__ is Tensor:
+            d = o.of_tt.get((a._d, b._d))
+            if d is not None and s._ahead and b._s is s:
+                h = s._next()
+                return _record(s, h, d, pack_tt(o.tt | state.flags, h, a._h, b._h))
+            t = _now(s, pack_tt(s._id, o.tt | state.flags, a._h, b._h), a, b)
+            o.of_tt.learn((a._describe(), b._describe()), t._describe())
+            return t
+        if isinstance(b, (int, float)):
+            d = o.of_ts.get(a._d)
+            if d is None:
+                a, b = beside(o, a, b)
+                if b.__class__ is Tensor:
+                    return _two(o, a, b)
+                d = o.of_ts.get((a._d, b.__class__))
+            if d is not None and s._ahead:
+                h = s._next()
+                return _record(s, h, d, pack_ts(o.ts | state.flags, h, a._h, _number(b)))
+            t = _now(s, pack_ts(s._id, o.ts | state.flags, a._h, _number(b)), a)
+            o.of_ts.learn(a._d if a._describe()[0].is_float else (a._d, b.__class__), t._describe())
+            return t
+        other = _operand(b, a)
+        return NotImplemented if other is None else _two(o, a, other)
+    if b.__class__ is Tensor:
         s = b._s
         if isinstance(a, (int, float)):
-            h = s._apply(pack_st(s._id, o.st | state.flags, _number(a), b._h))
-        else:
-            other = _operand(a, b)
-            return NotImplemented if other is None else _two(o, other, b)
-    else:
-        return _two(o, asarray(a), b)
-    if h <= 0:
-        raise _fail(h, a, b)
-    return Tensor(s, h)
+            b, a = beside(o, b, a)
+            if a.__class__ is Tensor:
+                return _two(o, a, b)
+            return _now(s, pack_st(s._id, o.st | state.flags, _number(a), b._h), b)
+        other = _operand(a, b)
+        return NotImplemented if other is None else _two(o, other, b)
+    return _two(o, asarray(a), b)
+
+
+def beside(o: Op, t: Tensor, x: float) -> tuple[Tensor, Any]:
+    """Returns a tensor and a number that is beside it in an operation, so that the dtype of
+    the result does not depend on the number's value: a float beside integers or bools
+    makes them float32; an integer must be one of the tensor's dtype; a bool beside bools
+    is one. Comparisons are of the values."""
+    d = t.dtype
+    if d.is_float or o in _COMPARISONS:
+        return t, x
+    if isinstance(x, float):
+        return astype(t, dtypes.float32), x
+    if d is dtypes.bool:
+        return t, full_like(t, x) if isinstance(x, builtins.bool) else x
+    low, high = dtypes.BOUNDS[d]
+    if not low <= x <= high:
+        raise OverflowError(f"{x} beside {d}, which has {low} to {high}: cast the tensor first")
+    return t, x
+
+
+_COMPARISONS = EQ, NE, LT, LE, GT, GE
 
 
 def _operand(x: Any, beside: Tensor) -> Tensor | None:
@@ -498,7 +597,15 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         o = op(o)
         if o.number < 0:
             raise RingsideError(f"ringside: there is no operation {o.name!r}; docs/ops.md lists them")
-    s, words, fmt, numbers = session, [], "", 0
+    key = (*ints, None, *[x._d if x.__class__ is Tensor else x.__class__ for x in args])
+    found = o.of_all.get(key)
+    if found is not None:
+        s = args[0]._s
+        if s._ahead and all_of(s, args):
+            d, head, pack = found
+            h = s._next()
+            return _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
+    s, words, fmt, numbers, sure = session, [], "", 0, o.ahead
     for i, x in enumerate(args):
         if x.__class__ is Tensor:
             s = s or x._s
@@ -510,13 +617,41 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
             numbers |= 1 << i
             words.append(_number(x))
             fmt += "d"
+            sure = sure and x.__class__ is float and i > 0
     s = s or current_session()
     if len(args) > 8191 or len(ints) > 255:
         raise ShapeError(f"{o.name} of {len(args)} arguments and {len(ints)} attributes, expected at most 8191 and 255")
-    h = s._apply(struct.pack(f"<qq{fmt}{len(ints)}q", s._id, _ops.head(o.number, len(words), len(ints), numbers) | state.flags, *words, *ints))
-    if h <= 0:
-        raise _fail(h, *args)
-    return Tensor(s, h)
+    head, form = _ops.head(o.number, len(words), len(ints), numbers), struct.Struct(f"<qq{fmt}{len(ints)}q")
+    t = _now(s, form.pack(s._id, head | state.flags, *words, *ints), *args)
+    if sure and 0 < len(args) < 8 and (not numbers or all_floats(args)):
+        key = (*ints, None, *[x._describe() if x.__class__ is Tensor else x.__class__ for x in args])
+        o.of_all.learn(key, (t._describe(), head, form.pack))
+    return t
+
+
+def all_of(s: Session, args: Sequence[Any]) -> builtins.bool:
+    """Reports whether the tensors among args are of one session."""
+    for x in args:
+        if x.__class__ is Tensor and x._s is not s:
+            return False
+    return True
+
+
+def all_floats(args: Sequence[Any]) -> builtins.bool:
+    """Reports whether the tensors among args have floats: then a number beside them changes
+    nothing but values."""
+    for x in args:
+        if x.__class__ is Tensor and not x.dtype.is_float:
+            return False
+    return True
+
+
+def dims_of(x: Any) -> tuple[int, ...]:
+    """Returns one integer, of Python or NumPy, or several, as a tuple."""
+    try:
+        return (operator.index(x),)
+    except TypeError:
+        return tuple(map(operator.index, x))
 
 
 def axis_of(i: int, ndim: int) -> int:
@@ -568,10 +703,12 @@ def _upload(a: Any, d: DType | None, s: Session) -> Tensor:
 
 def _raw_upload(s: Session, d: DType, data: int, nbytes: int, shape: Sequence[int], owner: Any) -> Tensor:
     check_alive(s)
-    n = s._lib.ringside_upload(s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
+    n = s._library.ringside_upload(s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
     if n <= 0:
         raise _fail(n)
-    return Tensor(s, n)
+    t = Tensor(s, n)
+    t._d = describe(d, tuple(shape))
+    return t
 
 
 class _DLTensor(ctypes.Structure):
@@ -667,7 +804,7 @@ def full_like(x: Tensor, value: float, dtype: Any = None) -> Tensor:
 
 def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """Returns the same elements in another shape. One dim may be -1."""
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    dims = dims_of(shape)
     if -1 in dims:
         known = -math.prod(dims)
         if dims.count(-1) > 1 or known <= 0 or x.size % known:
@@ -687,30 +824,62 @@ def matmul(x1: Any, x2: Any) -> Tensor:
     if x1.__class__ is not Tensor or x2.__class__ is not Tensor:
         beside = x1 if x1.__class__ is Tensor else x2 if x2.__class__ is Tensor else asarray(x1)
         x1, x2 = _as(x1, beside) if x1 is not beside else x1, _as(x2, beside) if x2 is not beside else x2
-    s = x1._s
-    h = s._apply(pack_tt(s._id, MATMUL.tt | state.flags, x1._h, x2._h))
-    if h > 0:
-        return Tensor(s, h)
     row, column = x1.ndim == 1, x2.ndim == 1
-    error = _fail(h, x1, x2)
-    if not row and not column or 0 in (x1.ndim, x2.ndim):
-        raise error
+    if not row and not column or 0 in (x1.ndim, x2.ndim) or x1._s is not x2._s:
+        return _two(MATMUL, x1, x2)
     y = matmul(reshape(x1, (1, *x1.shape)) if row else x1, reshape(x2, (*x2.shape, 1)) if column else x2)
     shape = y.shape
     return reshape(y, (*shape[:-2], *(() if row else shape[-2:-1]), *(() if column else shape[-1:])))
 
 
+def _divided(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Returns a // b and a % b, as Python has them. Of integers both are 0 where b is 0. Of
+    floats the quotient is computed in float64."""
+    t = a if a.__class__ is Tensor else b if b.__class__ is Tensor else asarray(a)
+    a, b = (x if x.__class__ is Tensor else asarray(x, session=t._s) if not isinstance(x, (int, float)) else x for x in (a, b))
+    d = _two(MUL, a, b).dtype  # of the result; of bools
+    if d is dtypes.bool:
+        d = dtypes.int64
+    a, b = (astype(x, d, copy=False) if x.__class__ is Tensor else full_like(t, x, d) for x in (a, b))
+    return _divided_floats(a, b, d) if d.is_float else _divided_ints(a, b, d)
+
+
+def _divided_ints(a: Tensor, b: Tensor, d: DType) -> tuple[Tensor, Tensor]:
+    zero = b == 0
+    by = apply(WHERE, zero, 1, b)
+    q = full_like(a, 0)
+    r = a
+    for _ in range(1 if d is dtypes.uint8 else 2):  # a float64 does not have all of int64, nor int32 all quotients
+        more = astype(_one(FLOOR, _two(DIV, astype(r, dtypes.float64), astype(by, dtypes.float64))), d)
+        q, r = q + more, r - more * by
+    if d is dtypes.int64:
+        over = (r != 0) & ((r < 0) ^ (by < 0))
+        q, r = apply(WHERE, over, q - 1, q), apply(WHERE, over, r + by, r)
+    return apply(WHERE, zero, 0, q), apply(WHERE, zero, 0, r)
+
+
+def _divided_floats(a: Tensor, b: Tensor, d: DType) -> tuple[Tensor, Tensor]:
+    a, b = (astype(x, dtypes.float64, copy=False) for x in (a, b))
+    plain = a / b
+    q = _one(FLOOR, plain.detach())
+    r = a - q * b
+    over = (r != 0) & ((r < 0) ^ (b < 0))  # the quotient was rounded up to an integer
+    q, r = apply(WHERE, over, q - 1.0, q), apply(WHERE, over, r + b, r)
+    # by an infinity: 0, and a itself, or -1 and the infinity
+    far, apart = (abs(b) == math.inf) & (abs(a) < math.inf), ((a < 0) ^ (b < 0)) & (a != 0)
+    q = apply(WHERE, far, apply(WHERE, apart, -1.0, plain.detach()), apply(WHERE, (abs(a) == math.inf) & (b != 0), math.nan, q))
+    r = apply(WHERE, far, apply(WHERE, apart, b, a), r)
+    zero = apply(WHERE, b < 0, -0.0, full_like(b, 0.0))
+    r = apply(WHERE, r == 0, zero + -(r.detach() - r), r)  # with r's gradient
+    return astype(q, d, copy=False), astype(r, d, copy=False)
+
+
 def _floor_divide(a: Any, b: Any) -> Tensor:
-    """a // b, computed in float64 where both are integers."""
-    kinds = [x.dtype for x in (a, b) if x.__class__ is Tensor]
-    if any(d.is_float for d in kinds) or any(isinstance(x, float) for x in (a, b)):
-        return _one(FLOOR, _two(DIV, a, b))
-    q = _one(FLOOR, _two(DIV, *(astype(x, dtypes.float64) if x.__class__ is Tensor else x for x in (a, b))))
-    return astype(q, max(kinds, key=lambda d: (d is dtypes.int64, d is dtypes.int32)))
+    return _divided(a, b)[0]
 
 
 def _remainder(a: Any, b: Any) -> Tensor:
-    return a - _floor_divide(a, b) * b
+    return _divided(a, b)[1]
 
 
 # Indexing.
@@ -719,8 +888,10 @@ def _plan(shape: tuple[int, ...], key: Any) -> tuple[list[int], list[int], list[
     """Returns start, step and number of each dim, the shape of the result, and the dims
     that an integer selects."""
     key = key if isinstance(key, tuple) else (key,)
-    named = sum(k is not None and k is not Ellipsis for k in key)
+    named = sum(k is not None and k is not Ellipsis and not _truth(k) for k in key)
     dots = sum(k is Ellipsis for k in key)
+    if sum(map(_truth, key)) > any(map(_truth, key)) or any(map(_truth, key)) and any(hasattr(k, "__index__") and not _truth(k) for k in key):
+        raise IndexOutOfRange("x[...] takes one bool, and no integers beside it")
     if named > len(shape) or dots > 1:
         raise IndexOutOfRange(f"{named} indices and {dots} ellipses for {len(shape)} dims")
     ints: list[int] = []
@@ -741,6 +912,8 @@ def _plan(shape: tuple[int, ...], key: Any) -> tuple[list[int], list[int], list[
             ints += (start if n else 0, step, n)
             out.append(n)
             dim, named = dim + 1, named - 1
+        elif _truth(k):
+            out.append(1 if k else 0)
         else:
             i = operator.index(k)
             if not -shape[dim] <= i < shape[dim]:
@@ -749,6 +922,11 @@ def _plan(shape: tuple[int, ...], key: Any) -> tuple[list[int], list[int], list[
             gone.append(dim)
             dim, named = dim + 1, named - 1
     return ints, out, gone
+
+
+def _truth(k: Any) -> bool:
+    """Reports whether an index is True or False, of Python or NumPy: it makes a dim of 1 or 0."""
+    return isinstance(k, builtins.bool) or type(k).__module__ == "numpy" and getattr(k, "ndim", 1) == 0 and k.dtype == "bool"
 
 
 def _fancy(k: Any) -> bool:
@@ -772,6 +950,8 @@ def _index(x: Tensor, key: Any) -> Tensor:
     whole = all(ints[3 * i] == 0 and ints[3 * i + 1] == 1 and ints[3 * i + 2] == n for i, n in enumerate(shape))
     if not whole:
         x = apply(SLICE, x, ints=ints)
+    if any(_truth(k) and not k for k in keys):
+        x = apply(SLICE, reshape(x, (1, *x.shape)), ints=(0, 1, 0, *(n for d in x.shape for n in (0, 1, d))))
     return x if x.shape == tuple(out) and not (whole and not out) else reshape(x, out)
 
 
@@ -780,6 +960,8 @@ def _replace(x: Tensor, key: Any, value: Any) -> Tensor:
     if any(_fancy(k) for k in (key if isinstance(key, tuple) else (key,))):
         raise IndexOutOfRange("x[...] = takes integers and slices; use where, index_add or scatter_add")
     ints, out, _ = _plan(x.shape, key)
+    if 0 in out:
+        return reshape(x, x.shape)
     kept = [ints[i + 2] for i in range(0, len(ints), 3)]
     if any(ints[i + 1] != 1 for i in range(0, len(ints), 3)):
         raise IndexOutOfRange("x[...] = takes slices of step 1; use where with a mask")
@@ -806,4 +988,6 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     if n < 0:
         raise _fail(n, loss, *ts)
     gs = [Tensor(s, h) for h in out]
+    for g, x in zip(gs, ts):
+        g._d = x._d
     return gs[0] if single else gs

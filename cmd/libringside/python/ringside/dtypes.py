@@ -36,6 +36,7 @@ float16 = DType("float16", _native.F16, 2, "e", "<f2", 2)
 bfloat16 = DType("bfloat16", _native.BF16, 2, "H", "", 4)
 
 ALL = (float32, float64, int32, int64, uint8, bool, float16, bfloat16)
+BOUNDS = {int32: (-(1 << 31), (1 << 31) - 1), int64: (-(1 << 63), (1 << 63) - 1), uint8: (0, 255)}
 BY_NUMBER = {d.number: d for d in ALL}
 _BY_NAME = {d.name: d for d in ALL}
 _BY_TYPE = {builtins.float: float32, builtins.int: int64, builtins.bool: bool}

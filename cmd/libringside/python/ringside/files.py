@@ -1,4 +1,4 @@
-"""Tensors in safetensors files."""
+"""Tensors in safetensors files, and checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Ma
     replaced as a whole or not at all. notes are texts that load_notes returns."""
     named = dict(tensors) if isinstance(tensors, Mapping) else tensors.state_dict()
     s = next(iter(named.values()))._s if named else current_session()
-    s._drop()
+    s._hand()
     options = json.dumps({"names": list(named), "notes": dict(notes or {})}).encode()
     _native.number(s._lib.ringside_save(s._id, os.fsencode(path), options, _ops.pack([t._h for t in named.values()]), len(named)))
 
@@ -40,3 +40,25 @@ def load_notes(path: str | os.PathLike) -> dict[str, str]:
         return _native.about(file)["notes"] or {}
     finally:
         _native.check(_native.library().ringside_close(file))
+
+
+def _packed(tensors: Mapping[str, Tensor], step: int, notes: Mapping[str, str]) -> tuple[Session, bytes, bytes, int]:
+    s = next(iter(tensors.values()))._s
+    options = json.dumps({"names": list(tensors), "step": step, "notes": dict(notes)}).encode()
+    return s, options, _ops.pack([t._h for t in tensors.values()]), len(tensors)
+
+
+def save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], step: int = 0, notes: Mapping[str, str] | None = None) -> None:
+    """Writes tensors by name, and the state of the session's random numbers, to a folder,
+    and replaces the checkpoint there, as a whole or not at all. The workers that hold the
+    tensors write them. `ringside checkpoint` looks into the folder."""
+    s, options, ids, n = _packed(tensors, step, notes or {})
+    _native.number(s._lib.ringside_checkpoint(s._id, os.fsencode(folder), options, ids, n))
+
+
+def load_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Gives the tensors, which are all that the checkpoint has and of the same shapes, and
+    the session's random numbers the values of a checkpoint. It returns {"step": .., "notes": ..}.
+    The tensors are parameters or have no graph."""
+    s, options, ids, n = _packed(tensors, 0, {})
+    return _native.described("ringside_resume", s._id, os.fsencode(folder), options, ids, n)

@@ -62,6 +62,11 @@ class Optimizer:
             t.grad = None
 
     @property
+    def params(self) -> dict[str, Tensor]:
+        """The parameters by name."""
+        return dict(self._params)
+
+    @property
     def steps(self) -> int:
         """The number of steps taken."""
         return _native.about(self._handle)["steps"]
@@ -86,7 +91,7 @@ class Optimizer:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
-            self._s._lib.ringside_free(self._s._lib.ringside_close(self._handle))
+            self._s._library.ringside_free(self._s._library.ringside_close(self._handle))
 
 
 class SGD(Optimizer):

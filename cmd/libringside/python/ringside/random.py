@@ -8,14 +8,13 @@ from typing import Any, Sequence
 from ringside import dtypes
 from ringside._ops import op
 from ringside._session import current_session
-from ringside._tensor import Tensor, apply
+from ringside._tensor import Tensor, apply, dims_of
 
 _RAND, _RANDN = op("rand"), op("randn")
 
 
 def _draw(o: Any, shape: int | Sequence[int], dtype: Any, requires_grad: bool) -> Tensor:
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
-    t = apply(o, ints=(dtypes.dtype(dtype).number, *dims), session=current_session())
+    t = apply(o, ints=(dtypes.dtype(dtype).number, *dims_of(shape)), session=current_session())
     return t.requires_grad_() if requires_grad else t
 
 

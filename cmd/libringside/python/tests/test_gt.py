@@ -187,6 +187,16 @@ assert gt.tensor([1, 2]).sum().item() == 3 and len(gt._cluster.processes) == 3
 """)
 
 
+def test_address(monkeypatch):
+    """Sockets lie where the ringside command has them: see DirIn in ipc/local."""
+    from ringside.gt._address import address
+    for folder, mine in (("/run/user/7", "/run/user/7/ringside"), ("", f"/tmp/ringside-{os.getuid()}"), ("relative", f"/tmp/ringside-{os.getuid()}")):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        assert address("localhost", 9000) == f"{mine}/gt-9000.sock"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert address("", 1) == f"/tmp/ringside-{os.getuid()}/gt-1.sock" and address("far.example", 9000) == "far.example:9000"
+
+
 def test_server_and_worker(tmp_path):
     environment = {**os.environ, "PYTHONPATH": PYTHON, "XDG_RUNTIME_DIR": str(tmp_path)}
     parts = []

@@ -603,6 +603,112 @@ def test_signals_and_config(tmp_path):
         rs.session(in_process=True, config=config)
 
 
+def test_recorded_ahead():
+    """What is known not to fail is handed over with others: by reads, errors, and in numbers."""
+    with rs.session(in_process=True) as s:
+        x = rs.ones(4)
+        (x + 1.0).numpy()
+        y = x + 1.0
+        assert len(s._calls) == 1 and y.shape == (4,) and y.dtype is rs.float32 and len(s._calls) == 1
+        with pytest.raises(ValueError):  # is found at its line
+            y + rs.ones(3)
+        assert not s._calls and (y * 1).tolist() == [2] * 4
+        for _ in range(200):
+            y = y + 1.0
+            assert len(s._calls) < 64
+        assert y.tolist() == [202] * 4
+        z = y + 1.0
+        with rs.no_grad():
+            w = y + 1.0
+        leaf = rs.ones(4, requires_grad=True)
+        (leaf + 1.0).numpy()
+        with rs.no_grad():
+            off = leaf + 1.0
+        on = leaf + 1.0
+        assert len(s._calls) >= 2 and on.requires_grad and not off.requires_grad and z.tolist() == w.tolist()
+        with rs.session(in_process=True) as other:
+            theirs = rs.ones(4)
+            (theirs + theirs).numpy()
+            with pytest.raises(rs.RingsideError, match="different sessions"):
+                theirs + x
+            assert (theirs + theirs).tolist() == [2] * 4
+            late = theirs + 1.0
+        assert not other._calls or other._id == 0
+        with pytest.raises(rs.errors.SessionClosed):
+            late.numpy()
+        with rs.scope():
+            gone = x + 1.0
+        with pytest.raises(rs.errors.Released):
+            gone + 1.0
+        assert s.tape() is not None and s.stats["held"] > 0
+
+
+def test_recorded_ahead_by_threads():
+    """A thread uses what another recorded and did not hand over."""
+    with rs.session(in_process=True) as s:
+        x = rs.ones(8)
+        (x + 1.0).numpy()
+        wrong, steps = [], 300
+        turns = [threading.Semaphore(1), threading.Semaphore(0)]
+        value = [x]
+
+        def work(k):
+            with session_of(s):
+                for _ in range(steps):
+                    turns[k].acquire()
+                    value[0] = value[0] + 1.0
+                    if len(s._calls) == 7 and (value[0] * 1).sum().item() % 8:
+                        wrong.append(k)
+                    turns[1 - k].release()
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(PATIENCE)
+            assert not t.is_alive()
+        assert not wrong and value[0].tolist() == [2 * steps + 1] * 8
+
+
+def test_handlers_may_record():
+    """A signal's handler that comes between two lines records and reads, also while what is
+    recorded is handed over; neither loses anything."""
+    run("""
+        import signal, ringside as rs
+        with rs.session(in_process=True) as s:
+            x = rs.ones(4)
+            (x + 1.0).numpy()
+            seen, bad = 0, []
+            def handler(*_):
+                global seen
+                seen += 1
+                k = seen % 70  # another signal may come here, too
+                try:
+                    y = x
+                    for _ in range(k):
+                        y = y + 1.0
+                    if y.tolist() != [1 + k] * 4:
+                        bad.append((k, y.tolist()))
+                except rs.RingsideError as e:
+                    if "signal handler" not in str(e):  # it interrupts a call of the library
+                        bad.append(e)
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
+            n, z = 0, x
+            while seen < 400:
+                z = z + 1.0
+                n += 1
+                if n % 1000 == 0:
+                    assert z.tolist() == [n + 1] * 4, (n, z.tolist())
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert z.tolist() == [n + 1] * 4, (n, z.tolist())
+            assert not bad, bad
+            del z
+            s.flush(wait=True)
+            assert s.stats["held"] < 20, s.stats
+        """)
+
+
 def test_many_drops():
     with rs.session(in_process=True) as s:
         y = x = rs.ones(4)

@@ -11,5 +11,6 @@ def address(host: str, port: int) -> str:
     host:port."""
     if host not in ("", "localhost", "127.0.0.1", socket.gethostname()):
         return f"{host}:{port}"
-    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/ringside-{os.getuid()}"
-    return os.path.join(folder, "ringside", f"gt-{port}.sock")
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    mine = os.path.join(folder, "ringside") if os.path.isabs(folder) else f"/tmp/ringside-{os.getuid()}"  # as package local has it
+    return os.path.join(mine, f"gt-{port}.sock")
