@@ -1,5 +1,6 @@
 """The Python of docs/python.md runs, as a user would run it."""
 
+import json
 import os
 import re
 import subprocess
@@ -22,6 +23,18 @@ def test_blocks():
 def test_page(block, tmp_path):
     p = subprocess.run([sys.executable, "-B", "-W", "error", "-c", block], cwd=tmp_path, env={**os.environ, "PYTHONPATH": PYTHON}, capture_output=True, text=True, timeout=120)
     assert p.returncode == 0, p.stdout + p.stderr
-    if "opt.step" in block:  # it learned
+    if "opt.step" in block or "fit(" in block:  # it learned
         numbers = re.findall(r"[\d.]+(?:e-\d+)?$", p.stdout, re.M)
         assert float(numbers[-1]) > 0.9, p.stdout
+
+
+def test_notebook(tmp_path):
+    """The cells of the notebook run one after another, and none has output in the file."""
+    with open(os.path.join(os.path.dirname(PAGE), "python.ipynb"), encoding="utf-8") as f:
+        notebook = json.load(f)
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert len(code) >= 5 and not any(c["outputs"] or c["execution_count"] for c in code)
+    program = "\n".join("".join(c["source"]) for c in code)
+    environment = {**os.environ, "PYTHONPATH": PYTHON, "MPLBACKEND": "Agg"}
+    p = subprocess.run([sys.executable, "-B", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert p.returncode == 0 and "on the right side" in p.stdout, p.stdout + p.stderr
