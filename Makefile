@@ -23,7 +23,7 @@ PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
 EXAMPLES := $(patsubst %/go.mod,%,$(wildcard cmd/examples/*/go.mod))
-MODULES := bench/peers cmd/manual tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia $(EXAMPLES)
+MODULES := bench/peers cmd/manual collective/launch/kubernetes tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia $(EXAMPLES)
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The name of a release: the tag of this commit, or the commit itself.
@@ -84,6 +84,7 @@ race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the ro
 
 purego: tools-race tools-gen tools-s3 tools-mpi tools-slurm tools-ptx tools-cuda ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
+	cd collective/launch/kubernetes && $(GO) test .
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
 gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu, over the stand-in
