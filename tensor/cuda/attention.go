@@ -20,12 +20,12 @@ func transposed(o compile.Operand) compile.Operand {
 	return o
 }
 
-// productOf adds a product of f32 in memory of its own, and returns it.
+// productOf adds a product in memory of its own, and returns it.
 func (k *kernel) productOf(a, b compile.Operand) compile.Operand {
 	n := len(a.Shape)
 	shape := slices.Clone(a.Shape)
 	shape[n-1] = b.Shape[n-1]
-	t := k.temp(tensor.F32, shape)
+	t := k.temp(a.DType, shape)
 	k.product(t, a, b)
 	return t
 }
@@ -39,7 +39,7 @@ func (k *kernel) weights(s *compile.Step) compile.Operand {
 	if s.Ints[0] == 0 {
 		sees = 1 // every row is the last of its matrix: it sees all columns
 	}
-	k.row("softmax", "causal_softmax_f32", p.Shape.Elems()/columns, columns, p, p, uint32(sees), uint32(columns), scalar(s.In[3]))
+	k.row("softmax", "causal_softmax_"+p.DType.String(), p.Shape.Elems()/columns, columns, p, p, uint32(sees), uint32(columns), scalar(p.DType, s.In[3]))
 	return p
 }
 
@@ -47,7 +47,8 @@ func (k *kernel) weights(s *compile.Step) compile.Operand {
 func attends(s *compile.Step) bool {
 	q, key := s.In[0].Shape, s.In[1].Shape
 	n := len(q)
-	return s.Out.DType == tensor.F32 && q[:n-1].Elems() < maxScores/4/key[n-2]
+	d := s.Out.DType
+	return real(d) && q[:n-1].Elems() < maxScores/d.Size()/key[n-2]
 }
 
 // attention adds an attention by way of all its weights.
@@ -68,7 +69,7 @@ func (k *kernel) attentionGrad(s *compile.Step) {
 	columns := p.Shape[len(p.Shape)-1]
 	dp := k.productOf(dy, transposed(value))
 	// The gradient by the scores takes the place of dp.
-	k.row("softmax", "softmax_grad_f32", p.Shape.Elems()/columns, columns, p, dp, dp, uint32(columns))
+	k.row("softmax", "softmax_grad_"+p.DType.String(), p.Shape.Elems()/columns, columns, p, dp, dp, uint32(columns))
 	k.tiles(elementwise(tensor.OpMul, dp, dp, s.In[5]))
 	for _, g := range []struct{ to, of compile.Operand }{
 		{s.Out, k.productOf(dp, key)}, {s.Also[0], k.productOf(transposed(dp), q)}, {s.Also[1], k.productOf(transposed(p), dy)},
@@ -89,7 +90,7 @@ func (k *kernel) folded(x compile.Operand, rank int) compile.Operand {
 	for d := rank - 2; d < n-2; d++ {
 		dims = append(dims, int64(d))
 	}
-	t := k.temp(tensor.F32, append(shape, x.Shape[n-2:]...))
+	t := k.temp(x.DType, append(shape, x.Shape[n-2:]...))
 	k.reduction(tensor.OpSum, t, x, dims)
 	return t
 }

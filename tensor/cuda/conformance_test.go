@@ -80,9 +80,18 @@ func TestConformance(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			o, api := small, standIn(t, v.seed)
 			v.vary(&o)
+			hosts := map[string]uint64{}
+			t.Cleanup(func() {
+				if t.Logf("steps on the host: %v", hosts); len(hosts) > 0 && !o.HostSteps {
+					t.Errorf("on the host ran %v", hosts)
+				}
+			})
 			enginetest.Run(t, func(t *testing.T) tensor.Engine {
 				d := open(t, api, o)
 				t.Cleanup(func() {
+					for name, n := range d.Counters().HostSteps {
+						hosts[name] += n
+					}
 					if s := d.Stats(); s.Values.Blocks > 0 || s.Arena.Blocks > 0 {
 						t.Errorf("%d values and %d blocks are left when every engine is closed", s.Values.Blocks, s.Arena.Blocks)
 					}

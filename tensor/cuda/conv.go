@@ -20,11 +20,11 @@ func (k *kernel) conv(s *compile.Step) {
 	groups := int(s.Ints[6])
 	filters, oh, ow, kh, kw := w.Shape[0]/groups, y.Shape[2], y.Shape[3], w.Shape[2], w.Shape[3]
 	extents := max(h*v, oh*ow, kh*kw, h+2*int(s.Ints[2]), v+2*int(s.Ints[3]))
-	if s.Out.DType != tensor.F32 || extents > math.MaxInt32/2 {
-		k.host = true
+	d := s.Out.DType
+	if k.host = !real(d) || extents > math.MaxInt32/2; k.host {
 		return
 	}
-	args := []any{k.dense(s.In[0], tensor.F32), k.dense(s.In[1], tensor.F32), s.Out}
+	args := []any{k.dense(s.In[0], d), k.dense(s.In[1], d), s.Out}
 	if s.Op == tensor.OpConv2DGradW {
 		args = append(args, uint32(images))
 	}
@@ -36,10 +36,10 @@ func (k *kernel) conv(s *compile.Step) {
 	}
 	switch n := s.Out.Shape.Elems(); s.Op {
 	case tensor.OpConv2D:
-		k.call("conv", "conv2d_f32", n*channels*kh*kw, (oh*ow+255)/256, filters*groups, images, args...)
+		k.call("conv", "conv2d_"+d.String(), n*channels*kh*kw, (oh*ow+255)/256, filters*groups, images, args...)
 	case tensor.OpConv2DGradX:
-		k.call("conv", "conv2d_grad_x_f32", n*filters*kh*kw, (h*v+255)/256, channels*groups, images, args...)
+		k.call("conv", "conv2d_grad_x_"+d.String(), n*filters*kh*kw, (h*v+255)/256, channels*groups, images, args...)
 	case tensor.OpConv2DGradW:
-		k.call("conv", "conv2d_grad_w_f32", n*images*oh*ow, kh*kw, channels, filters*groups, args...)
+		k.call("conv", "conv2d_grad_w_"+d.String(), n*images*oh*ow, kh*kw, channels, filters*groups, args...)
 	}
 }

@@ -21,12 +21,15 @@ const failureBytes = 16
 // them as i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
 // least is 0, or -n for negative indices that count from the end.
 func (k *kernel) indices(idx compile.Operand, least, n int, ignored *int64) compile.Operand {
-	if n > math.MaxInt32 {
-		k.host = true
+	places := idx.Shape.Elems()
+	if n > math.MaxInt32 || n == 0 && places > 0 {
+		k.host = true // where there are no rows, every index fails
 		return idx
 	}
+	if places == 0 {
+		return k.temp(tensor.I32, tensor.Shape{0})
+	}
 	k.least, k.bound = least, n
-	places := idx.Shape.Elems()
 	wide, out := k.dense(idx, tensor.I64), k.temp(tensor.I32, tensor.Shape{places})
 	wraps, ignores, value := uint32(0), uint32(0), uint64(0)
 	if least < 0 {
@@ -155,14 +158,14 @@ func (k *kernel) scatterAdd(s *compile.Step) {
 // gradient.
 func (k *kernel) crossEntropy(s *compile.Step, grad, loss, dy *compile.Operand) {
 	x := s.In[0]
-	if x.DType != tensor.F32 {
-		k.host = true
+	d := x.DType
+	if k.host = !real(d); k.host {
 		return
 	}
 	rows, classes := x.Shape[0], x.Shape[1]
 	target := k.indices(s.In[1], 0, classes, &s.Ints[0])
-	count := k.temp(tensor.F32, tensor.Shape{})
-	k.call("loss", "targets_count", rows, 1, 1, 1, target, count, uint32(rows))
+	count := k.temp(d, tensor.Shape{})
+	k.call("loss", "targets_count_"+d.String(), rows, 1, 1, 1, target, count, uint32(rows))
 	null := uint64(0)
 	args := []any{x, target, count, null, null, null, uint32(classes), uint64(x.Strides[0])}
 	if grad != nil {
@@ -170,14 +173,14 @@ func (k *kernel) crossEntropy(s *compile.Step, grad, loss, dy *compile.Operand) 
 	}
 	var losses compile.Operand
 	if loss != nil {
-		losses = k.temp(tensor.F32, tensor.Shape{rows})
+		losses = k.temp(d, tensor.Shape{rows})
 		args[5] = losses
 	}
-	k.call("loss", "cross_entropy_f32", 4*rows*classes, rows, 1, 1, args...)
+	k.call("loss", "cross_entropy_"+d.String(), 4*rows*classes, rows, 1, 1, args...)
 	if loss == nil {
 		return
 	}
-	sum := k.temp(tensor.F32, tensor.Shape{})
-	k.rows(fold{tensor.F32, "sum"}, sum, losses, rows, 1)
-	k.call("loss", "quotient_f32", 1, 1, 1, 1, sum, count, *loss)
+	sum := k.temp(d, tensor.Shape{})
+	k.rows(fold{d, "sum"}, sum, losses, rows, 1)
+	k.call("loss", "quotient_"+d.String(), 1, 1, 1, 1, sum, count, *loss)
 }

@@ -54,8 +54,11 @@ func (k *kernel) temp(d tensor.DType, shape tensor.Shape) compile.Operand {
 	return o
 }
 
-// tiles adds a generated kernel.
+// tiles adds a generated kernel, none for a result without elements.
 func (k *kernel) tiles(s *compile.Step) {
+	if s.Out.Shape.Elems() == 0 {
+		return
+	}
 	t := ptx.Tiles(s)
 	if t == nil {
 		k.host = true
@@ -90,11 +93,14 @@ func (k *kernel) dense(o compile.Operand, d tensor.DType) compile.Operand {
 	return t
 }
 
-// call adds a kernel of the library in blocks of 256 threads.
+// call adds a kernel of the library in blocks of 256 threads, none for no blocks.
 func (k *kernel) call(module, name string, work int, x, y, z int, args ...any) {
 	text, err := kernels.Kernel(module, name)
 	if err != nil {
 		k.err = err
+		return
+	}
+	if x == 0 || y == 0 || z == 0 {
 		return
 	}
 	if y > maxGrid || z > maxGrid || x >= ptx.MaxElems || work > maxLaunch {

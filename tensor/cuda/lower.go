@@ -66,19 +66,23 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 // err is set if the library lacks a part of it.
 func lowered(s *compile.Step) *kernel {
 	k := &kernel{}
-	if !empty(s) {
+	if slices.ContainsFunc(s.Outs(), func(o *compile.Operand) bool { return o.Shape.Elems() > 0 }) || checksIndex(s) {
 		k.step(s)
 	}
-	if k.err == nil && (k.host || len(k.launches) == 0) {
+	if k.err == nil && k.host {
 		return nil
 	}
 	return k
 }
 
-// empty reports whether an operand or an output of s has no elements.
-func empty(s *compile.Step) bool {
-	none := func(o compile.Operand) bool { return o.Scalar < 0 && o.Shape.Elems() == 0 }
-	return none(s.Out) || slices.ContainsFunc(s.In, none) || slices.ContainsFunc(s.Also, none)
+// checksIndex reports whether s fails by what an operand holds, also where it makes
+// nothing.
+func checksIndex(s *compile.Step) bool {
+	switch s.Op {
+	case tensor.OpIndexSelect, tensor.OpIndexAdd, tensor.OpGather, tensor.OpScatterAdd, tensor.OpOneHot, tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
+		return true
+	}
+	return s.Fused == compile.LossGrad
 }
 
 // step adds the launches of a step.
@@ -126,12 +130,12 @@ func (k *kernel) single(s *compile.Step) {
 		k.scatterAdd(s)
 	case tensor.OpCumsum:
 		k.cumsum(s)
+	case tensor.OpProdGrad:
+		k.products(s)
 	case tensor.OpCrossEntropy:
 		k.crossEntropy(s, nil, &s.Out, nil)
-	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
+	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad, tensor.OpCausalSoftmax:
 		k.softmax(s)
-	case tensor.OpCausalSoftmax:
-		k.causalSoftmax(s)
 	case tensor.OpLayerNorm, tensor.OpRMSNorm:
 		k.norm(s)
 	case tensor.OpLayerNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradX, tensor.OpRMSNormGradW:
@@ -231,7 +235,8 @@ func (lw *lowerer) close() error {
 // Placed says of a step of a plan how it runs on a GPU.
 type Placed struct {
 	Step    string // outputs, operation, operands
-	Kernels int    // launches; 0 for a step that runs on the host
+	Host    bool   // it runs on the host
+	Kernels int    // launches else; 0 for a step that makes nothing
 }
 
 // Place returns how the steps of p run on a GPU. It needs none.
@@ -242,6 +247,8 @@ func Place(p *tensor.Program) []Placed {
 		out[i].Step = plan.StepString(i)
 		if k := lowered(&plan.Steps[i]); k != nil {
 			out[i].Kernels = len(k.launches)
+		} else {
+			out[i].Host = true
 		}
 	}
 	return out

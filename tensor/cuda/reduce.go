@@ -62,6 +62,12 @@ func (k *kernel) reduction(op tensor.Op, out, x compile.Operand, dims []int64) {
 		return
 	}
 	count := x.Shape.Elems() / out.Shape.Elems()
+	switch {
+	case count == 0 && op == tensor.OpAny:
+		f.name = "sum" // no truth is one, which no largest element says
+	case count == 0 && op == tensor.OpAll:
+		f.name = "prod"
+	}
 	scale := 1.0
 	if op == tensor.OpMean {
 		scale = 1 / float64(count)
@@ -70,7 +76,7 @@ func (k *kernel) reduction(op tensor.Op, out, x compile.Operand, dims []int64) {
 	if to.DType != f.d {
 		to = k.temp(f.d, out.Shape)
 	}
-	if outer, rows, columns, ok := middle(x, dims); ok && f == (fold{tensor.F32, "sum"}) && columns > 1 && outer <= maxGrid {
+	if outer, rows, columns, ok := middle(x, dims); ok && f.name == "sum" && f.d == x.DType && f.d.IsFloat() && columns > 1 && outer <= maxGrid {
 		k.columns(to, x, outer, rows, columns, scale)
 	} else {
 		k.rows(f, to, k.arranged(x, f.d, dims), count, scale)
@@ -101,12 +107,42 @@ func middle(x compile.Operand, dims []int64) (outer, rows, columns int, ok bool)
 	return outer, rows, columns, x.Dense
 }
 
+// products adds the gradient of a product over dims: dy, which has one element for each
+// result, times the product of all other elements.
+func (k *kernel) products(s *compile.Step) {
+	d := s.Out.DType
+	if k.host = !real(d); k.host {
+		return
+	}
+	x, dims := s.In[0], s.Ints
+	in, to := k.arranged(x, d, dims), arrange(s.Out, dims)
+	out := to
+	if _, _, columns, ok := middle(s.Out, dims); !ok || columns > 1 {
+		out = k.temp(d, to.Shape)
+	}
+	results := s.In[1].Shape.Elems()
+	columns := x.Shape.Elems() / results
+	k.row("reduce", "prod_grad_"+d.String(), results, columns, in, k.dense(s.In[1], d), out, k.temp(tensor.F64, to.Shape), uint32(columns))
+	if out.Buf != to.Buf {
+		k.copy(to, out)
+	}
+}
+
 // arranged returns x in dtype d with the elements of each result of a reduction over dims
 // one after another: x itself, or a copy.
 func (k *kernel) arranged(x compile.Operand, d tensor.DType, dims []int64) compile.Operand {
 	if _, _, columns, ok := middle(x, dims); ok && columns == 1 && x.DType == d {
 		return x
 	}
+	v := arrange(x, dims)
+	t := k.temp(d, v.Shape)
+	k.copy(t, v)
+	return t
+}
+
+// arrange returns the view of x whose last dims are those that a reduction over dims
+// folds.
+func arrange(x compile.Operand, dims []int64) compile.Operand {
 	v := x
 	v.Shape, v.Strides, v.Dense = nil, nil, false
 	for _, folds := range []bool{false, true} {
@@ -116,16 +152,14 @@ func (k *kernel) arranged(x compile.Operand, d tensor.DType, dims []int64) compi
 			}
 		}
 	}
-	t := k.temp(d, v.Shape)
-	k.copy(t, v)
-	return t
+	return v
 }
 
 // rows adds a fold of rows of count elements, in parts if they are long.
 func (k *kernel) rows(f fold, to, x compile.Operand, count int, scale float64) {
 	results := to.Shape.Elems()
 	last := to
-	parts := (count + rowPart - 1) / rowPart
+	parts := max(1, (count+rowPart-1)/rowPart)
 	if parts > 1 {
 		to = k.temp(f.d, tensor.Shape{results, parts})
 	}
@@ -146,15 +180,16 @@ func (k *kernel) rows(f fold, to, x compile.Operand, count int, scale float64) {
 
 // columns adds sums of rows of columns, in parts if there are many.
 func (k *kernel) columns(to, x compile.Operand, outer, rows, columns int, scale float64) {
-	parts := (rows + columnPart - 1) / columnPart
+	parts := max(1, (rows+columnPart-1)/columnPart)
 	add := func(to compile.Operand, part int, scale float64) {
-		k.call("reduce", "sum_columns_f32", outer*rows*columns, (columns+31)/32, parts, outer, x, to, uint32(rows), uint32(columns), uint32(part), number(tensor.F32, scale))
+		k.call("reduce", "sum_columns_"+to.DType.String(), outer*rows*columns, (columns+31)/32, parts, outer, x, to, uint32(rows), uint32(columns), uint32(part),
+			number(to.DType, scale))
 	}
 	if parts == 1 {
 		add(to, rows, scale)
 		return
 	}
-	t := k.temp(tensor.F32, tensor.Shape{outer, parts, columns})
+	t := k.temp(to.DType, tensor.Shape{outer, parts, columns})
 	add(t, columnPart, 1)
 	k.columns(to, t, outer, parts, columns, scale)
 }

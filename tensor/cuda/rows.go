@@ -17,11 +17,14 @@ func (k *kernel) row(module, name string, rows, columns int, args ...any) {
 	k.call(module, name, rowSpeed*rows*columns, rows, 1, 1, args...)
 }
 
-// scalar returns the scalar o as an argument of f32.
-func scalar(o compile.Operand) ptx.Scalar {
+// scalar returns the scalar o as an argument of dtype d.
+func scalar(d tensor.DType, o compile.Operand) ptx.Scalar {
 	n := o.Scalar
-	return ptx.NewScalar(tensor.F32, func(s []float64) float64 { return s[n] })
+	return ptx.NewScalar(d, func(s []float64) float64 { return s[n] })
 }
+
+// real reports whether d is a dtype in which kernels of rows and planes compute.
+func real(d tensor.DType) bool { return d == tensor.F32 || d == tensor.F64 }
 
 // orNull returns the argument of an operand that may be missing.
 func orNull(o *compile.Operand) any {
@@ -32,8 +35,8 @@ func orNull(o *compile.Operand) any {
 }
 
 var softmaxes = map[tensor.Op]string{
-	tensor.OpSoftmax: "softmax_f32", tensor.OpLogSoftmax: "log_softmax_f32",
-	tensor.OpSoftmaxGrad: "softmax_grad_f32", tensor.OpLogSoftmaxGrad: "log_softmax_grad_f32",
+	tensor.OpSoftmax: "softmax_", tensor.OpLogSoftmax: "log_softmax_",
+	tensor.OpSoftmaxGrad: "softmax_grad_", tensor.OpLogSoftmaxGrad: "log_softmax_grad_",
 }
 
 // atEnd returns o with dim d exchanged with the last one.
@@ -48,39 +51,34 @@ func atEnd(o compile.Operand, d int) compile.Operand {
 	return o
 }
 
-// softmax adds an operation of softmaxes along a dim, which is moved to the end.
+// softmax adds an operation of softmaxes along a dim, which is moved to the end, or the
+// softmax of rows that don't see what comes after them.
 func (k *kernel) softmax(s *compile.Step) {
-	if s.Out.DType != tensor.F32 {
-		k.host = true
+	d := s.Out.DType
+	if k.host = !real(d); k.host {
+		return
+	}
+	if s.Op == tensor.OpCausalSoftmax {
+		x, last := k.dense(s.In[0], d), len(s.Out.Shape)-1
+		rows, columns := s.Out.Shape[last-1], s.Out.Shape[last]
+		k.row("softmax", "causal_softmax_"+d.String(), s.Out.Shape.Elems()/columns, columns, x, s.Out, uint32(rows), uint32(columns), scalar(d, s.In[1]))
 		return
 	}
 	last := func(o compile.Operand) compile.Operand { return atEnd(o, int(s.Ints[0])) }
 	var args []any
 	for _, o := range s.In {
-		args = append(args, k.dense(last(o), tensor.F32))
+		args = append(args, k.dense(last(o), d))
 	}
 	to := last(s.Out)
 	out := to
 	if !to.Dense {
-		out = k.temp(tensor.F32, to.Shape)
+		out = k.temp(d, to.Shape)
 	}
 	columns := to.Shape[len(to.Shape)-1]
-	k.row("softmax", softmaxes[s.Op], to.Shape.Elems()/columns, columns, append(args, out, uint32(columns))...)
+	k.row("softmax", softmaxes[s.Op]+d.String(), to.Shape.Elems()/columns, columns, append(args, out, uint32(columns))...)
 	if !to.Dense {
 		k.copy(to, out)
 	}
-}
-
-// causalSoftmax adds the softmax of rows that don't see what comes after them.
-func (k *kernel) causalSoftmax(s *compile.Step) {
-	last := len(s.Out.Shape) - 1
-	rows, columns := s.Out.Shape[last-1], s.Out.Shape[last]
-	if s.Out.DType != tensor.F32 {
-		k.host = true
-		return
-	}
-	k.row("softmax", "causal_softmax_f32", s.Out.Shape.Elems()/columns, columns,
-		k.dense(s.In[0], tensor.F32), s.Out, uint32(rows), uint32(columns), scalar(s.In[1]))
 }
 
 // cumsum adds running sums along a dim, which is moved to the end, and turned round for
@@ -117,19 +115,19 @@ func (k *kernel) cumsum(s *compile.Step) {
 func (k *kernel) norm(s *compile.Step) {
 	tensors := len(s.In) - 1
 	rows, columns := normRows(s)
-	if s.Out.DType != tensor.F32 {
-		k.host = true
+	d := s.Out.DType
+	if k.host = !real(d); k.host {
 		return
 	}
 	var weights [2]*compile.Operand
 	for i := 1; i < tensors; i++ {
 		weights[i-1] = &s.In[i]
 	}
-	x, eps := k.dense(s.In[0], tensor.F32), scalar(s.In[tensors])
+	x, eps := k.dense(s.In[0], d), scalar(d, s.In[tensors])
 	if s.Op == tensor.OpLayerNorm {
-		k.row("norm", "layernorm_f32", rows, columns, x, orNull(weights[0]), orNull(weights[1]), s.Out, uint32(columns), eps)
+		k.row("norm", "layernorm_"+d.String(), rows, columns, x, orNull(weights[0]), orNull(weights[1]), s.Out, uint32(columns), eps)
 	} else {
-		k.row("norm", "rmsnorm_f32", rows, columns, x, orNull(weights[0]), s.Out, uint32(columns), eps)
+		k.row("norm", "rmsnorm_"+d.String(), rows, columns, x, orNull(weights[0]), s.Out, uint32(columns), eps)
 	}
 }
 
@@ -144,22 +142,22 @@ func normRows(s *compile.Step) (rows, columns int) {
 // which may be nil. eps is that of dx, epsW that of dw; w may be nil.
 func (k *kernel) normGrad(s *compile.Step, w, dx, dw, db *compile.Operand, eps, epsW compile.Operand) {
 	rows, columns := normRows(s)
-	if s.Out.DType != tensor.F32 {
-		k.host = true
+	d := s.Out.DType
+	if k.host = !real(d); k.host {
 		return
 	}
-	name := "rmsnorm_grad_f32"
+	name := "rmsnorm_grad_"
 	if s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpLayerNormGradW {
-		name = "layernorm_grad_f32"
+		name = "layernorm_grad_"
 	}
-	x, dy := k.dense(s.In[0], tensor.F32), k.dense(s.In[1], tensor.F32)
+	x, dy := k.dense(s.In[0], d), k.dense(s.In[1], d)
 	var products *compile.Operand
 	if dw != nil {
-		t := k.temp(tensor.F32, tensor.Shape{rows, columns})
+		t := k.temp(d, tensor.Shape{rows, columns})
 		products = &t
 	}
 	add := func(dx, products *compile.Operand, eps compile.Operand) {
-		k.row("norm", name, rows, columns, x, dy, orNull(w), orNull(dx), orNull(products), uint32(columns), scalar(eps))
+		k.row("norm", name+d.String(), rows, columns, x, dy, orNull(w), orNull(dx), orNull(products), uint32(columns), scalar(d, eps))
 	}
 	switch {
 	case dx != nil && dw != nil && eps.Scalar != epsW.Scalar:

@@ -224,6 +224,9 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 			return nil, nil, err
 		}
 		for k := range tol {
+			if y.f[k] != y.f[k] && raw[k] == raw[k] {
+				continue // no number beside it: a power of a negative one, to a fraction
+			}
 			tol[k] = max(tol[k], 2*roundings*math.Abs(y.f[k]-raw[k])+roundings*u*math.Abs(raw[k])+slack(c.op)*u)
 		}
 	}

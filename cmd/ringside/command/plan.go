@@ -154,13 +154,12 @@ func (o *dumpOptions) dump(w io.Writer) error {
 func writePlaced(w io.Writer, steps []cuda.Placed) error {
 	onHost := 0
 	for _, s := range steps {
-		where := "host"
-		if s.Kernels > 0 {
-			where = fmt.Sprintf("%d kernels", s.Kernels)
-		} else {
+		where := fmt.Sprintf("%d kernels", s.Kernels)
+		switch {
+		case s.Host:
+			where = "host"
 			onHost++
-		}
-		if s.Kernels == 1 {
+		case s.Kernels == 1:
 			where = "kernel"
 		}
 		if _, err := fmt.Fprintf(w, "%-11s %s\n", where, s.Step); err != nil {

@@ -236,7 +236,7 @@ func TestRefused(t *testing.T) {
 	g := New(t, 0, must)
 	for _, body := range []string{
 		"add.f32 %w, %fa, %fb;", "add.s32 %f, %a, %b;", "mul.u32 %x, %a, %b;", "fma.f32 %f, %fa, %fb, %fc;", "add.u64 %w, %a, %wb;",
-		"mov.u32 %x, %none;", "ld.global.f32 %f, [%a];", "st.global.v4.f64 [%in], {%e, %e, %e, %e};", "setp.lo.s32 %p, %a, %b;",
+		"mov.u32 %x, %none;", "ld.global.f32 %f, [%a];", "ld.global.u32 %x, [%in-4];", "st.global.v4.f64 [%in], {%e, %e, %e, %e};", "setp.lo.s32 %p, %a, %b;",
 		"bra nowhere;", "add.s32 %x, %a, 0f3F800000;", "add.f32 %f, %fa, 1;", "shfl.bfly.b32 %x, %a, 1, 31;", "cvt.f32.s32 %f, %a;",
 		"add.s32 %x, %a;", "add.s32 %x, %a, %b, %c;", "@%x add.s32 %x, %a, %b;", "selp.u32 %x, %a, %b, %c;", "tanh.approx.f64 %e, %da;",
 		"mov.b64 %w, {%a, %b, %c, %d};", "bar.sync 16;", "call (%x), none, (%a);", "add.bf16 %h, %h, %g;", "{ .reg .b32 %z; } mov.u32 %z, 1;", ".shared .align 4 .b8 none[];",

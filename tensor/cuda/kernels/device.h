@@ -69,3 +69,60 @@ DEVICE float logarithm(float x) {
 	y = __builtin_fmaf(s, -0.5f, y);
 	return __builtin_fmaf(n, 0.693359375f, f + y);
 }
+
+// power is 2 to an n from -1022 to 1023.
+DEVICE double power(int n) { return __builtin_bit_cast(double, (s64)(n + 1023) << 52); }
+
+// exponential of f64 has the coefficients 1/k!, with all results down to 0.
+DEVICE double exponential(double x) {
+	x = x > 710 ? 710 : x < -746 ? -746 : x;
+	double n = __builtin_rint(x * 0x1.71547652b82fep+0);
+	double r = __builtin_fma(n, -0x1.abc9e3b39803fp-56, __builtin_fma(n, -0x1.62e42fefa39efp-1, x));
+	double p = 1.0 / 87178291200;
+	p = __builtin_fma(p, r, 1.0 / 6227020800);
+	p = __builtin_fma(p, r, 1.0 / 479001600);
+	p = __builtin_fma(p, r, 1.0 / 39916800);
+	p = __builtin_fma(p, r, 1.0 / 3628800);
+	p = __builtin_fma(p, r, 1.0 / 362880);
+	p = __builtin_fma(p, r, 1.0 / 40320);
+	p = __builtin_fma(p, r, 1.0 / 5040);
+	p = __builtin_fma(p, r, 1.0 / 720);
+	p = __builtin_fma(p, r, 1.0 / 120);
+	p = __builtin_fma(p, r, 1.0 / 24);
+	p = __builtin_fma(p, r, 1.0 / 6);
+	p = __builtin_fma(p, r, 0.5);
+	p = __builtin_fma(p, r, 1.0);
+	p = __builtin_fma(p, r, 1.0);
+	int e = (int)n, half = e >> 1;
+	return x != x ? x : p * power(half) * power(e - half);
+}
+
+// logarithm of f64: x is m 2^e with m near 1, and log m is 2 artanh s of s = (m-1)/(m+1),
+// a series with the coefficients 2/(2k+1).
+DEVICE double logarithm(double x) {
+	if (!(x < __builtin_inf())) return x;
+	s64 b = __builtin_bit_cast(s64, x);
+	s64 e = (b - 0x3fe6a09e667f3bcdll) >> 52; // the exponent of x / sqrt(1/2)
+	double f = __builtin_bit_cast(double, b - (s64)((u64)e << 52)) - 1.0, n = (double)(int)e;
+	double s = f / (2.0 + f), q = s * s, h = 0.5 * f * f;
+	double p = 2.0 / 23;
+	p = __builtin_fma(p, q, 2.0 / 21);
+	p = __builtin_fma(p, q, 2.0 / 19);
+	p = __builtin_fma(p, q, 2.0 / 17);
+	p = __builtin_fma(p, q, 2.0 / 15);
+	p = __builtin_fma(p, q, 2.0 / 13);
+	p = __builtin_fma(p, q, 2.0 / 11);
+	p = __builtin_fma(p, q, 2.0 / 9);
+	p = __builtin_fma(p, q, 2.0 / 7);
+	p = __builtin_fma(p, q, 2.0 / 5);
+	p = __builtin_fma(p, q, 2.0 / 3);
+	double low = __builtin_fma(n, 0x1.a39ef35793c76p-33, s * __builtin_fma(p, q, h));
+	return __builtin_fma(n, 0x1.62e42feep-1, f - (h - low));
+}
+
+DEVICE float root(float x) { return __builtin_sqrtf(x); }
+DEVICE double root(double x) { return __builtin_sqrt(x); }
+
+// madd is x * y + sum, rounded once where it is rounded.
+DEVICE float madd(float x, float y, float sum) { return __builtin_fmaf(x, y, sum); }
+DEVICE double madd(double x, double y, double sum) { return __builtin_fma(x, y, sum); }

@@ -17,8 +17,6 @@ template <class T> DEVICE void load(T (*tile)[TILE + 1], const T *x, u32 m0, u32
 	}
 }
 
-DEVICE float madd(float x, float y, float sum) { return __builtin_fmaf(x, y, sum); }
-DEVICE double madd(double x, double y, double sum) { return __builtin_fma(x, y, sum); }
 DEVICE u32 madd(u32 x, u32 y, u32 sum) { return x * y + sum; }
 DEVICE u64 madd(u64 x, u64 y, u64 sum) { return x * y + sum; }
 

@@ -25,47 +25,45 @@ DEVICE Window window(const Pool &p, int at) {
 }
 
 // largest returns the place of a window's first largest element or NaN; -1 of none.
-DEVICE int largest(const float *plane, const Pool &p, const Window &v) {
+template <class T> DEVICE int largest(const T *plane, const Pool &p, const Window &v) {
 	int where = -1;
-	float best = 0;
+	T best = 0;
 	for (int i = v.y0; i < v.y1; i++) {
 		for (int j = v.x0; j < v.x1; j++) {
-			float e = plane[i * p.w + j];
+			T e = plane[i * p.w + j];
 			if (where < 0 || e > best || (e != e && best == best)) best = e, where = i * p.w + j;
 		}
 	}
 	return where;
 }
 
-// maxpool2d_f32: each element of y is the largest of its window of x; grid.y is the
+// maxpool2d: each element of y is the largest of its window of x; grid.y is the
 // plane.
-KERNEL THREADS(256) maxpool2d_f32(const float *x, float *y, POOL) {
-	Pool p = THE_POOL;
+template <class T> DEVICE void maxpool2d(const T *x, T *y, const Pool &p) {
 	int at = block() * 256 + thread();
 	if (at >= p.oh * p.ow) return;
-	const float *plane = x + (u64)block_y() * p.h * p.w;
+	const T *plane = x + (u64)block_y() * p.h * p.w;
 	int k = largest(plane, p, window(p, at));
-	y[(u64)block_y() * p.oh * p.ow + at] = k < 0 ? -__builtin_inff() : plane[k];
+	y[(u64)block_y() * p.oh * p.ow + at] = k < 0 ? -(T)__builtin_inff() : plane[k];
 }
 
-// avgpool2d_f32: each element of y is the sum of its window of x over the window's size,
+// avgpool2d: each element of y is the sum of its window of x over the window's size,
 // that outside of x included.
-KERNEL THREADS(256) avgpool2d_f32(const float *x, float *y, POOL) {
-	Pool p = THE_POOL;
+template <class T> DEVICE void avgpool2d(const T *x, T *y, const Pool &p) {
 	int at = block() * 256 + thread();
 	if (at >= p.oh * p.ow) return;
-	const float *plane = x + (u64)block_y() * p.h * p.w;
+	const T *plane = x + (u64)block_y() * p.h * p.w;
 	Window v = window(p, at);
-	float sum = 0;
+	T sum = 0;
 	for (int i = v.y0; i < v.y1; i++) {
 		for (int j = v.x0; j < v.x1; j++) sum += plane[i * p.w + j];
 	}
-	y[(u64)block_y() * p.oh * p.ow + at] = sum * (1.0f / (float)(p.kh * p.kw));
+	y[(u64)block_y() * p.oh * p.ow + at] = sum * ((T)1 / (T)(p.kh * p.kw));
 }
 
 // A gradient is summed by the input's elements, over the windows that hold them, in the
 // windows' order.
-template <bool MAX> DEVICE void gradient(const float *x, const float *dy, float *dx, const Pool &p) {
+template <bool MAX, class T> DEVICE void gradient(const T *x, const T *dy, T *dx, const Pool &p) {
 	int at = block() * 256 + thread();
 	if (at >= p.h * p.w) return;
 	u64 large = (u64)block_y() * p.h * p.w, small = (u64)block_y() * p.oh * p.ow;
@@ -74,10 +72,10 @@ template <bool MAX> DEVICE void gradient(const float *x, const float *dy, float 
 	int y = row + p.ph - p.kh + 1, x0 = column + p.pw - p.kw + 1;
 	int y0 = y <= 0 ? 0 : (y + p.sh - 1) / p.sh;
 	x0 = x0 <= 0 ? 0 : (x0 + p.sw - 1) / p.sw;
-	float sum = 0, share = 1.0f / (float)(p.kh * p.kw);
+	T sum = 0, share = (T)1 / (T)(p.kh * p.kw);
 	for (int i = y0; i < p.oh && i * p.sh - p.ph <= row; i++) {
 		for (int j = x0; j < p.ow && j * p.sw - p.pw <= column; j++) {
-			float g = dy[small + i * p.ow + j];
+			T g = dy[small + i * p.ow + j];
 			if (!MAX) sum += g * share;
 			else if (largest(x + large, p, window(p, i * p.ow + j)) == at) sum += g;
 		}
@@ -85,13 +83,11 @@ template <bool MAX> DEVICE void gradient(const float *x, const float *dy, float 
 	dx[large + at] = sum;
 }
 
-// maxpool2d_grad_f32: dx of maxpool2d_f32, which gives a window's gradient to the element
-// that it took.
-KERNEL ROOM(256) maxpool2d_grad_f32(const float *x, const float *dy, float *dx, POOL) {
-	gradient<true>(x, dy, dx, THE_POOL);
-}
-
-// avgpool2d_grad_f32: dx of avgpool2d_f32.
-KERNEL THREADS(256) avgpool2d_grad_f32(const float *dy, float *dx, POOL) {
-	gradient<false>(nullptr, dy, dx, THE_POOL);
-}
+// maxpool2d_grad gives a window's gradient to the element that maxpool2d took.
+#define POOLS(D, T) \
+	KERNEL THREADS(256) maxpool2d_##D(const T *x, T *y, POOL) { maxpool2d(x, y, THE_POOL); } \
+	KERNEL THREADS(256) avgpool2d_##D(const T *x, T *y, POOL) { avgpool2d(x, y, THE_POOL); } \
+	KERNEL ROOM(256) maxpool2d_grad_##D(const T *x, const T *dy, T *dx, POOL) { gradient<true>(x, dy, dx, THE_POOL); } \
+	KERNEL THREADS(256) avgpool2d_grad_##D(const T *dy, T *dx, POOL) { gradient<false>((const T *)nullptr, dy, dx, THE_POOL); }
+POOLS(f32, float)
+POOLS(f64, double)

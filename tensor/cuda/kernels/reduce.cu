@@ -37,13 +37,12 @@ KERNEL THREADS(ROW) min_f32(const float *x, float *y, u32 columns, u32 part) { R
 KERNEL THREADS(ROW) min_f64(const double *x, double *y, u32 columns, u32 part) { REDUCE(Min, double) = v; }
 KERNEL THREADS(ROW) min_i64(const s64 *x, s64 *y, u32 columns, u32 part) { REDUCE(Min, s64) = v; }
 
-// sum_columns_f32: y[o][p][i] is scale times the sum of x[o][k][i] over part p of the
-// rows k. grid.y is p, grid.z is o; a block sums 32 columns, each warp every eighth row.
-KERNEL THREADS(ROW) sum_columns_f32(const float *x, float *y, u32 rows, u32 columns, u32 part, float scale) {
-	SHARED float sums[ROW / 32][32];
+// sum_columns: y[o][p][i] is scale times the sum of x[o][k][i] over part p of the rows k.
+// grid.y is p, grid.z is o; a block sums 32 columns, each warp every eighth row.
+template <class T> DEVICE void sum_columns(const T *x, T *y, u32 rows, u32 columns, u32 part, T scale, T (*sums)[32]) {
 	u32 lane = thread() % 32, warp = thread() / 32, i = block() * 32 + lane;
 	u32 from = block_y() * part, to = rows - from < part ? rows : from + part;
-	float v = 0;
+	T v = 0;
 	if (i < columns) {
 		for (u32 k = from + warp; k < to; k += ROW / 32) v += x[((u64)block_z() * rows + k) * columns + i];
 	}
@@ -52,6 +51,50 @@ KERNEL THREADS(ROW) sum_columns_f32(const float *x, float *y, u32 rows, u32 colu
 	if (warp || i >= columns) return;
 	for (u32 w = 1; w < ROW / 32; w++) v += sums[w][lane];
 	y[((u64)block_z() * blocks_y() + block_y()) * columns + i] = v * scale;
+}
+
+KERNEL THREADS(ROW) sum_columns_f32(const float *x, float *y, u32 rows, u32 columns, u32 part, float scale) {
+	SHARED float sums[ROW / 32][32];
+	sum_columns(x, y, rows, columns, part, scale, sums);
+}
+KERNEL THREADS(ROW) sum_columns_f64(const double *x, double *y, u32 rows, u32 columns, u32 part, double scale) {
+	SHARED double sums[ROW / 32][32];
+	sum_columns(x, y, rows, columns, part, scale, sums);
+}
+
+// prod_grad: each element of row r of dx is dy[r] times the product, in f64, of the row of
+// x without that element: of those before it and of those after it. A thread has a part of
+// the row; products is memory for as many elements as x has.
+template <class T> DEVICE void prod_grad(const T *x, const T *dy, T *dx, double *products, u32 columns, double *parts) {
+	u64 row = (u64)block() * columns;
+	u32 part = (columns + ROW - 1) / ROW, threads = (columns + part - 1) / part;
+	u32 from = thread() * part < columns ? thread() * part : columns, to = columns - from < part ? columns : from + part;
+	double all = 1, before = 1, after = 1;
+	for (u32 i = from; i < to; i++) all *= (double)x[row + i];
+	parts[thread()] = all;
+	barrier();
+	for (u32 t = 0; t < threads; t++) {
+		if (t < thread()) before *= parts[t];
+		if (t > thread()) after *= parts[t];
+	}
+	for (u32 i = from; i < to; i++) {
+		products[row + i] = before;
+		before *= (double)x[row + i];
+	}
+	for (u32 i = to; i > from; i--) {
+		double own = (double)x[row + i - 1];
+		dx[row + i - 1] = (T)(products[row + i - 1] * after * (double)dy[block()]);
+		after *= own;
+	}
+}
+
+KERNEL THREADS(ROW) prod_grad_f32(const float *x, const float *dy, float *dx, double *products, u32 columns) {
+	SHARED double parts[ROW];
+	prod_grad(x, dy, dx, products, columns, parts);
+}
+KERNEL THREADS(ROW) prod_grad_f64(const double *x, const double *dy, double *dx, double *products, u32 columns) {
+	SHARED double parts[ROW];
+	prod_grad(x, dy, dx, products, columns, parts);
 }
 
 // before reports whether element i with value a is the extreme rather than j with b: NaN

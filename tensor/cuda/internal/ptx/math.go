@@ -1,24 +1,9 @@
 package ptx
 
-import "math"
+import (
+	"math"
 
-// The polynomials are those of the cpu engine's vector kernels, which interpolate at the
-// Chebyshev points of their interval; those of log, sin and cos are Cephes'. Highest
-// coefficients first.
-var (
-	// (eʳ-1-r)/r² for |r| ≤ ln2/2.
-	expPoly = []float64{0.000198910799, 0.00139337312, 0.00833331048, 0.041666463, 0.166666672, 0.5}
-	// (tanh(x)/x-1)/x² in x², for |x| ≤ 0.6.
-	tanhPoly = []float64{-0.00626911968, 0.0211109594, -0.0538739488, 0.133329153, -0.333333313}
-	// erf(x)/x-1 in x², for |x| ≤ 1.
-	erfPoly = []float64{7.87587487e-05, -0.00080168643, 0.00518908724, -0.0268542115, 0.112835944, -0.37612626, 0.12837911}
-	// -log(erfc(x)) for 1 ≤ x ≤ 4.
-	erfcPoly = []float64{-1.6315123e-06, 4.59526127e-05, -0.000595966529, 0.0047558872, -0.0264111832, 0.110063486, 0.631842852, 1.13022399, -0.000317857368}
-	// (log(1+f)-f+f²/2)/f³ for √½-1 ≤ f ≤ √2-1.
-	logPoly = []float64{7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1}
-	// (sin(r)/r-1)/r² and (cos(r)-1+r²/2)/r⁴ in r², for |r| ≤ π/4.
-	sinPoly = []float64{-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1}
-	cosPoly = []float64{2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}
+	"github.com/ringside-go/ringside/tensor"
 )
 
 const (
@@ -26,173 +11,171 @@ const (
 	geluCubic = 0.044715
 )
 
-var one, zero, sign = single(1), single(0), reg("0x80000000")
+// arith writes arithmetic and functions of f32 or of f64.
+type arith struct {
+	*writer
+	class class // f32 or f64
+}
 
-// arith writes arithmetic and functions of f32.
-type arith struct{ writer }
+// real returns what writes arithmetic of dtype d, F32 or F64.
+func (w *writer) real(d tensor.DType) *arith { return &arith{w, forms[d].class} }
 
-func (w *arith) add(a, b reg) reg    { return w.op(f32, "add.rn.f32", a, b) }
-func (w *arith) sub(a, b reg) reg    { return w.op(f32, "sub.rn.f32", a, b) }
-func (w *arith) mul(a, b reg) reg    { return w.op(f32, "mul.rn.f32", a, b) }
-func (w *arith) div(a, b reg) reg    { return w.op(f32, "div.rn.f32", a, b) }
-func (w *arith) fma(a, b, c reg) reg { return w.op(f32, "fma.rn.f32", a, b, c) }
-func (w *arith) neg(x reg) reg       { return w.op(f32, "neg.f32", x) }
-func (w *arith) abs(x reg) reg       { return w.op(f32, "abs.f32", x) }
+// num returns x as a constant.
+func (w *arith) num(x float64) reg {
+	if w.class == f64 {
+		return double(x)
+	}
+	return single(x)
+}
+
+func (w *arith) do(name string, args ...reg) reg {
+	return w.op(w.class, name+"."+types[w.class], args...)
+}
+
+func (w *arith) add(a, b reg) reg    { return w.do("add.rn", a, b) }
+func (w *arith) sub(a, b reg) reg    { return w.do("sub.rn", a, b) }
+func (w *arith) mul(a, b reg) reg    { return w.do("mul.rn", a, b) }
+func (w *arith) div(a, b reg) reg    { return w.do("div.rn", a, b) }
+func (w *arith) fma(a, b, c reg) reg { return w.do("fma.rn", a, b, c) }
+func (w *arith) neg(x reg) reg       { return w.do("neg", x) }
+func (w *arith) abs(x reg) reg       { return w.do("abs", x) }
 
 // sel returns yes where p holds, else no.
-func (w *arith) sel(yes, no, p reg) reg { return w.op(f32, "selp.f32", yes, no, p) }
+func (w *arith) sel(yes, no, p reg) reg { return w.do("selp", yes, no, p) }
 
-// is compares two f32.
+// is compares two numbers.
 func (w *arith) is(comparison string, a, b reg) reg {
-	return w.op(pred, "setp."+comparison+".f32", a, b)
-}
-
-// atMost and atLeast bound x and keep NaN.
-func (w *arith) atMost(x reg, limit float64) reg {
-	return w.sel(single(limit), x, w.is("gt", x, single(limit)))
-}
-
-func (w *arith) atLeast(x reg, limit float64) reg {
-	return w.sel(single(limit), x, w.is("lt", x, single(limit)))
+	return w.op(pred, "setp."+comparison+"."+types[w.class], a, b)
 }
 
 // copySign returns x, which has no sign, with that of y.
 func (w *arith) copySign(x, y reg) reg {
-	s := w.op(b32, "and.b32", w.op(b32, "mov.b32", y), sign)
-	return w.op(f32, "mov.b32", w.op(b32, "or.b32", w.op(b32, "mov.b32", x), s))
+	bits, sign := b32, reg("0x80000000")
+	if w.class == f64 {
+		bits, sign = b64, reg("0x8000000000000000")
+	}
+	mov, and, or := "mov."+types[bits], "and."+types[bits], "or."+types[bits]
+	s := w.op(bits, and, w.op(bits, mov, y), sign)
+	return w.op(w.class, mov, w.op(bits, or, w.op(bits, mov, x), s))
 }
 
 // poly returns a polynomial in x.
 func (w *arith) poly(x reg, coefficients []float64) reg {
-	p := w.op(f32, "mov.f32", single(coefficients[0]))
+	p := w.do("mov", w.num(coefficients[0]))
 	for _, c := range coefficients[1:] {
-		p = w.fma(p, x, single(c))
+		p = w.fma(p, x, w.num(c))
 	}
 	return p
 }
 
-// power2 returns 2 to an integer from -126 to 127.
-func (w *arith) power2(n reg) reg {
-	return w.op(f32, "mov.b32", w.op(b32, "shl.b32", w.op(b32, "add.s32", n, "127"), "23"))
-}
-
-// exp returns eˣ = 2ⁿ·eʳ with n = round(x/ln2). 2ⁿ may lie outside of the normal numbers,
-// so it is the product of two halves.
+// exp returns eˣ, log the natural logarithm, tanh the hyperbolic tangent.
 func (w *arith) exp(x reg) reg {
-	x = w.atLeast(w.atMost(x, 89), -104)
-	n := w.op(f32, "cvt.rni.f32.f32", w.mul(x, single(math.Log2E)))
-	r := w.fma(n, single(0.693359375-math.Ln2), w.fma(n, single(-0.693359375), x))
-	p := w.add(w.fma(w.poly(r, expPoly), w.mul(r, r), r), one)
-	i := w.op(b32, "cvt.rni.s32.f32", n)
-	half := w.op(b32, "shr.s32", i, "1")
-	return w.mul(w.mul(p, w.power2(half)), w.power2(w.op(b32, "sub.s32", i, half)))
+	if w.class == f64 {
+		return arith64{w}.exp64(x, double(0))
+	}
+	return w.exp32(x)
 }
 
-// log returns the natural logarithm: x is m·2ᵉ with m from √½ to √2.
 func (w *arith) log(x reg) reg {
-	small := w.is("lt", x, single(0x1p-126))
-	scaled := w.sel(w.mul(x, single(0x1p23)), x, small)
-	bits := w.op(b32, "mov.b32", scaled)
-	// The exponent of x/√½.
-	e := w.op(b32, "shr.s32", w.op(b32, "sub.s32", bits, whole(int(math.Float32bits(float32(math.Sqrt2/2))))), "23")
-	f := w.sub(w.op(f32, "mov.b32", w.op(b32, "sub.s32", bits, w.op(b32, "shl.b32", e, "23"))), one)
-	n := w.op(f32, "cvt.rn.f32.s32", w.op(b32, "sub.s32", e, w.op(b32, "selp.b32", "23", "0", small)))
-	s := w.mul(f, f)
-	y := w.mul(w.mul(f, s), w.poly(f, logPoly))
-	y = w.fma(n, single(math.Ln2-0.693359375), y)
-	y = w.fma(s, single(-0.5), y)
-	y = w.fma(n, single(0.693359375), w.add(f, y))
-	y = w.sel(x, y, w.is("equ", x, single(math.Inf(1)))) // infinity, and NaN
-	y = w.sel(single(math.NaN()), y, w.is("lt", x, zero))
-	return w.sel(single(math.Inf(-1)), y, w.is("eq", x, zero))
+	if w.class == f64 {
+		return arith64{w}.log64(x)
+	}
+	return w.log32(x)
+}
+
+func (w *arith) tanh(x reg) reg {
+	if w.class == f64 {
+		return arith64{w}.tanh64(x)
+	}
+	return w.tanh32(x)
 }
 
 // sine returns sin(x), and with quarter 1 the cosine.
 func (w *arith) sine(x reg, quarter int) reg {
-	return w.turn(w.op(f64, "cvt.f64.f32", x), whole(quarter))
+	if w.class == f64 {
+		return arith64{w}.turn64(x, whole(quarter))
+	}
+	return w.turn32(w.op(f64, "cvt.f64.f32", x), whole(quarter))
 }
 
-// turn returns the sine of an f64, and with quarter 1 the cosine. The angle less the
-// multiple of π/2 next to it is computed in f64, which is enough for one up to 2⁵².
+// turn returns the sine of an f64, and with quarter 1 the cosine.
 func (w *arith) turn(wide, quarter reg) reg {
-	const high, low = math.Pi / 2, 6.123233995736766e-17
-	n := w.op(f64, "cvt.rni.f64.f64", w.op(f64, "mul.rn.f64", wide, double(2/math.Pi)))
-	rest := w.op(f64, "fma.rn.f64", n, double(-low), w.op(f64, "fma.rn.f64", n, double(-high), wide))
-	r := w.op(f32, "cvt.rn.f32.f64", rest)
-	q := w.op(b32, "add.u32", w.op(b32, "cvt.u32.u64", w.op(b64, "cvt.rni.s64.f64", n)), quarter)
-	s := w.mul(r, r)
-	sin := w.fma(w.mul(s, r), w.poly(s, sinPoly), r)
-	cos := w.add(w.fma(w.mul(s, s), w.poly(s, cosPoly), w.mul(s, single(-0.5))), one)
-	odd := w.op(pred, "setp.ne.u32", w.op(b32, "and.b32", q, "1"), "0")
-	flip := w.op(pred, "setp.ne.u32", w.op(b32, "and.b32", q, "2"), "0")
+	if w.class == f64 {
+		return arith64{w}.turn64(wide, quarter)
+	}
+	return w.turn32(wide, quarter)
+}
+
+// quadrant returns the sine of an angle of so many quarters and a rest that has that sine
+// and cosine.
+func (w *arith) quadrant(sin, cos, quarters reg) reg {
+	odd := w.op(pred, "setp.ne.u32", w.op(b32, "and.b32", quarters, "1"), "0")
+	flip := w.op(pred, "setp.ne.u32", w.op(b32, "and.b32", quarters, "2"), "0")
 	y := w.sel(cos, sin, odd)
 	return w.sel(w.neg(y), y, flip)
 }
 
-func (w *arith) sigmoid(x reg) reg { return w.div(one, w.add(w.exp(w.neg(x)), one)) }
+// erfParts returns |z|, erf(z) for |z| < 1, and erfc(|z|) for the others.
+func (w *arith) erfParts(z reg) (abs, near, rest reg) {
+	if w.class == f64 {
+		return arith64{w}.erfParts64(z)
+	}
+	return w.erfParts32(z)
+}
+
+// atMost and atLeast bound x and keep NaN.
+func (w *arith) atMost(x reg, limit float64) reg {
+	return w.sel(w.num(limit), x, w.is("gt", x, w.num(limit)))
+}
+
+func (w *arith) atLeast(x reg, limit float64) reg {
+	return w.sel(w.num(limit), x, w.is("lt", x, w.num(limit)))
+}
+
+func (w *arith) sigmoid(x reg) reg { return w.div(w.num(1), w.add(w.exp(w.neg(x)), w.num(1))) }
 
 // logistic returns the sigmoid s of x, and 1-s without the cancellation near s = 1.
 func (w *arith) logistic(x reg) (s, rest reg) {
 	e := w.exp(w.neg(x))
-	s = w.div(one, w.add(e, one))
-	return s, w.sel(w.sub(one, s), w.mul(e, s), w.is("lt", x, zero))
-}
-
-// tanh returns x + x³P(x²) near zero and 1 - 2/(e²ˣ+1) beyond.
-func (w *arith) tanh(x reg) reg {
-	a := w.abs(x)
-	far := w.sub(one, w.div(single(2), w.add(w.exp(w.add(a, a)), one)))
-	s := w.mul(a, a)
-	near := w.fma(w.mul(s, a), w.poly(s, tanhPoly), a)
-	return w.copySign(w.sel(near, far, w.is("lt", a, single(0.6))), x)
-}
-
-// erfParts returns |z|, erf(z) for |z| < 1, and erfc(|z|) for the others. Beyond 4, where
-// the polynomial ends, erfc is less than half a unit in the last place of 1; there e to
-// -z² stands for it, so that it still falls to 0.
-func (w *arith) erfParts(z reg) (abs, near, rest reg) {
-	abs = w.abs(z)
-	s := w.mul(abs, abs)
-	q := w.poly(w.atMost(abs, 4), erfcPoly)
-	far := w.sel(s, q, w.is("gt", s, q))
-	return abs, w.fma(w.poly(s, erfPoly), z, z), w.exp(w.neg(far))
+	s = w.div(w.num(1), w.add(e, w.num(1)))
+	return s, w.sel(w.sub(w.num(1), s), w.mul(e, s), w.is("lt", x, w.num(0)))
 }
 
 func (w *arith) erf(x reg) reg {
 	abs, near, rest := w.erfParts(x)
-	return w.sel(near, w.copySign(w.sub(one, rest), x), w.is("lt", abs, one))
+	return w.sel(near, w.copySign(w.sub(w.num(1), rest), x), w.is("lt", abs, w.num(1)))
 }
 
 // cdf returns Φ(x), the normal distribution, without loss of small values on the left.
 func (w *arith) cdf(x reg) reg {
-	half := single(0.5)
-	abs, near, rest := w.erfParts(w.mul(x, single(math.Sqrt2/2)))
+	half := w.num(0.5)
+	abs, near, rest := w.erfParts(w.mul(x, w.num(math.Sqrt2/2)))
 	left := w.mul(rest, half)
-	far := w.sel(left, w.sub(one, left), w.is("lt", x, zero))
-	return w.sel(w.fma(near, half, half), far, w.is("lt", abs, one))
+	far := w.sel(left, w.sub(w.num(1), left), w.is("lt", x, w.num(0)))
+	return w.sel(w.fma(near, half, half), far, w.is("lt", abs, w.num(1)))
 }
 
 // pdf returns φ(x), the density of the normal distribution.
 func (w *arith) pdf(x reg) reg {
-	return w.mul(w.exp(w.mul(w.mul(x, x), single(-0.5))), single(1/math.Sqrt(2*math.Pi)))
+	return w.mul(w.exp(w.mul(w.mul(x, x), w.num(-0.5))), w.num(1/math.Sqrt(2*math.Pi)))
 }
 
 // geluInner returns 2√(2/π)(x+0.044715x³), and the square of x, bounded.
 func (w *arith) geluInner(x reg) (u, square reg) {
 	square = w.atMost(w.mul(x, x), 1e30)
-	return w.mul(w.fma(square, single(2*geluRoot*geluCubic), single(2*geluRoot)), x), square
+	return w.mul(w.fma(square, w.num(2*geluRoot*geluCubic), w.num(2*geluRoot)), x), square
 }
 
 // geluTanhGrad returns dy times the derivative of x·sigmoid(u(x)).
 func (w *arith) geluTanhGrad(x, dy reg) reg {
 	u, square := w.geluInner(x)
 	s, rest := w.logistic(u)
-	slope := w.fma(square, single(6*geluRoot*geluCubic), single(2*geluRoot))
+	slope := w.fma(square, w.num(6*geluRoot*geluCubic), w.num(2*geluRoot))
 	return w.mul(w.fma(w.mul(w.mul(x, s), rest), slope, s), dy)
 }
 
 // siluGrad returns dy·s·(1+x·(1-s)) with s the sigmoid of x.
 func (w *arith) siluGrad(x, dy reg) reg {
 	s, rest := w.logistic(x)
-	return w.mul(w.mul(s, w.fma(x, rest, one)), dy)
+	return w.mul(w.mul(s, w.fma(x, rest, w.num(1))), dy)
 }

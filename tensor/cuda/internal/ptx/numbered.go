@@ -45,10 +45,7 @@ func (t *tiler) numbered(in *compile.Inst, scalars []int) func(j int, x []reg) r
 		}
 		return func(j int, _ []reg) reg { return t.uniform(t.word(s, j)) }
 	case tensor.OpRandN:
-		if d != tensor.F32 {
-			return func(int, []reg) reg { return "" }
-		}
-		return t.normal(t.source(scalars, in.Ints[1]))
+		return t.normal(d, t.source(scalars, in.Ints[1]))
 	case tensor.OpDropout:
 		return t.dropout(in, scalars)
 	}
@@ -101,13 +98,6 @@ func (t *tiler) source(scalars []int, offset int64) *source {
 		return uint64(s[counter]) + uint64(offset) // in integers: it may be above 2^53
 	}})
 	return &source{key: t.halves(seed), number: t.halves(number), blocks: map[int][4]reg{}}
-}
-
-// halves returns the lower and the upper word of x.
-func (t *tiler) halves(x reg) [2]reg {
-	lo, hi := t.new(b32), t.new(b32)
-	t.line("mov.b64 {%s, %s}, %s", lo, hi, x)
-	return [2]reg{lo, hi}
 }
 
 // block returns four words by Philox4x32-10: those of the block that has the thread's
@@ -165,33 +155,46 @@ func (t *tiler) word(s *source, j int) reg {
 
 // uniform returns the upper 24 bits of a word as a number in [0, 1).
 func (t *tiler) uniform(word reg) reg {
-	return t.mul(t.op(f32, "cvt.rn.f32.u32", t.op(b32, "shr.u32", word, "8")), single(0x1p-24))
+	return t.op(f32, "mul.rn.f32", t.op(f32, "cvt.rn.f32.u32", t.op(b32, "shr.u32", word, "8")), single(0x1p-24))
 }
 
 // uniform64 returns 53 bits of the words of element j as a number in [0, 1).
 func (t *tiler) uniform64(s *source, j int) reg {
 	p := t.pair(s, 1, j)
+	return t.wide(p[0], p[1])
+}
+
+// wide returns 53 bits of two words as a number in [0, 1).
+func (t *tiler) wide(low, high reg) reg {
 	bits := t.new(b64)
-	t.line("mov.b64 %s, {%s, %s}", bits, p[0], p[1])
+	t.line("mov.b64 %s, {%s, %s}", bits, low, high)
 	return t.op(f64, "mul.rn.f64", t.op(f64, "cvt.rn.f64.u64", t.op(b64, "shr.u64", bits, "11")), double(0x1p-53))
 }
 
 // normal returns normal numbers by Box and Muller: elements 2i and 2i+1 of uniforms 2i
 // and 2i+1, the first moved from [0, 1) to (0, 1]. The angle is computed in f64.
-func (t *tiler) normal(s *source) func(j int, x []reg) reg {
+func (t *tiler) normal(d tensor.DType, s *source) func(j int, x []reg) reg {
+	w := t.real(d)
 	var radius, angle reg // of the pair
 	return func(j int, _ []reg) reg {
 		if j%2 == 0 {
-			p := t.pair(s, 2, j)
-			u := t.add(t.uniform(p[0]), single(0x1p-24))
-			radius = t.op(f32, "sqrt.rn.f32", t.mul(t.log(u), single(-2)))
-			angle = t.op(f64, "mul.rn.f64", t.op(f64, "cvt.f64.f32", t.uniform(p[1])), double(2*math.Pi))
+			step := 0x1p-24
+			var u, turn reg // of the radius, and of the angle in f64
+			if d == tensor.F64 {
+				b := t.block(s, 1, j>>1)
+				u, turn, step = t.wide(b[0], b[1]), t.wide(b[2], b[3]), 0x1p-53
+			} else {
+				p := t.pair(s, 2, j)
+				u, turn = t.uniform(p[0]), t.op(f64, "cvt.f64.f32", t.uniform(p[1]))
+			}
+			radius = w.do("sqrt.rn", w.mul(w.log(w.add(u, w.num(step))), w.num(-2)))
+			angle = t.op(f64, "mul.rn.f64", turn, double(2*math.Pi))
 		}
 		quarter := whole(1 - j%2)
 		if t.k.Vector == 1 {
 			quarter = t.op(b32, "xor.b32", t.op(b32, "and.b32", t.first, "1"), "1")
 		}
-		return t.mul(radius, t.turn(angle, quarter))
+		return w.mul(radius, w.turn(angle, quarter))
 	}
 }
 

@@ -1,7 +1,9 @@
 package ptx
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -22,7 +24,7 @@ var forms = map[tensor.DType]form{
 }
 
 // code writes the operations of the op table.
-type code struct{ arith }
+type code struct{ writer }
 
 // constant returns x as a constant of dtype d.
 func constant(d tensor.DType, x float64) reg {
@@ -73,10 +75,13 @@ func (w *code) operation(op tensor.Op, d, out tensor.DType, in, own []reg) reg {
 	}
 	switch d {
 	case tensor.F32, tensor.F64:
-		if r := w.float(op, d, in, own); r != "" || d == tensor.F64 {
+		if op == tensor.OpPow {
+			return w.power(d, in[0], in[1])
+		}
+		if r := w.float(op, d, in, own); r != "" {
 			return r
 		}
-		return w.function(op, in)
+		return w.real(d).function(op, in)
 	case tensor.I32, tensor.I64, tensor.U8:
 		return w.integer(op, d, in, own)
 	case tensor.Bool:
@@ -111,6 +116,8 @@ func (w *code) integer(op tensor.Op, d tensor.DType, in, own []reg) reg {
 		return r
 	}
 	switch op {
+	case tensor.OpPow:
+		return w.wholePower(d, in[0], in[1])
 	case tensor.OpNeg:
 		return do("sub", "0", in[0])
 	case tensor.OpAbs:
@@ -142,6 +149,33 @@ func (w *code) integer(op tensor.Op, d tensor.DType, in, own []reg) reg {
 		return do("min", do("max", in[0], own[0]), own[1])
 	}
 	return ""
+}
+
+// wholePower adds x to the power of y in integers, which wrap: a product for each bit of
+// y, in a loop. A negative power is 0 but of 1 and -1, whose power is that of the lowest
+// bit of y.
+func (w *code) wholePower(d tensor.DType, x, y reg) reg {
+	f := forms[d]
+	bits := types[f.class]
+	negative := w.compare(d, "lt", y, "0")
+	left := w.choose(d, w.op(f.class, "and."+bits, y, "1"), y, negative)
+	r, power := w.op(f.class, "mov."+bits, "1"), w.op(f.class, "mov."+bits, x)
+	w.labels++
+	begin, end := fmt.Sprintf("power%d", w.labels), fmt.Sprintf("powered%d", w.labels)
+	w.label(begin)
+	w.line("@%s bra %s", w.op(pred, "setp.eq."+f.suffix, left, "0"), end)
+	odd := w.op(pred, "setp.ne."+f.suffix, w.op(f.class, "and."+bits, left, "1"), "0")
+	w.line("selp.%s %s, %s, %s, %s", bits, r, w.op(f.class, "mul.lo."+f.suffix, r, power), r, odd)
+	w.line("mul.lo.%s %s, %s, %s", f.suffix, power, power, power)
+	w.line("shr.%s %s, %s, 1", strings.Replace(bits, "b", "u", 1), left, left)
+	w.line("bra %s", begin)
+	w.label(end)
+	if d == tensor.U8 {
+		return w.op(b32, "and.b32", r, "255")
+	}
+	unit := w.choose(d, "1", w.choose(d, "1", "0", w.compare(d, "eq", x, "-1")), w.compare(d, "eq", x, "1"))
+	unit = w.choose(d, unit, "1", negative)
+	return w.op(f.class, "mul.lo."+f.suffix, r, unit)
 }
 
 // float adds an operation on f32 or f64 that IEEE 754 defines, or that consists of such.
@@ -212,8 +246,14 @@ func (w *code) float(op tensor.Op, d tensor.DType, in, own []reg) reg {
 	return ""
 }
 
-// function adds a function of f32 that is a polynomial, or consists of such.
-func (w *code) function(op tensor.Op, in []reg) reg {
+// power adds x to the power of y in f32 or f64, which is computed in f64.
+func (w *code) power(d tensor.DType, x, y reg) reg {
+	r := arith64{w.real(tensor.F64)}.power(w.cast(d, tensor.F64, x), w.cast(d, tensor.F64, y))
+	return w.cast(tensor.F64, d, r)
+}
+
+// function adds a function that is a polynomial, or consists of such.
+func (w *arith) function(op tensor.Op, in []reg) reg {
 	x := in[0]
 	switch op {
 	case tensor.OpExp:

@@ -28,8 +28,9 @@ type reg string
 // writer writes the body of a kernel. Its methods add an instruction and return the
 // register of the result.
 type writer struct {
-	body strings.Builder
-	used [classes]int
+	body   strings.Builder
+	used   [classes]int
+	labels int
 }
 
 // new returns a register that was not used before.
@@ -45,6 +46,11 @@ func (w *writer) line(format string, args ...any) {
 	w.body.WriteString(";\n")
 }
 
+// label marks the next instruction.
+func (w *writer) label(name string) {
+	w.body.WriteString(name + ":\n")
+}
+
 // op adds an instruction whose result is of class c.
 func (w *writer) op(c class, name string, args ...reg) reg {
 	dst := w.new(c)
@@ -54,6 +60,13 @@ func (w *writer) op(c class, name string, args ...reg) reg {
 	}
 	w.body.WriteString(";\n")
 	return dst
+}
+
+// halves returns the lower and the upper word of x.
+func (w *writer) halves(x reg) [2]reg {
+	lo, hi := w.new(b32), w.new(b32)
+	w.line("mov.b64 {%s, %s}, %s", lo, hi, x)
+	return [2]reg{lo, hi}
 }
 
 // declarations returns the registers that the body uses.

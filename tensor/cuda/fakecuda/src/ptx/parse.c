@@ -351,13 +351,11 @@ static void item(Parser *p, Instruction *i) {
 	it->inverted = inverted;
 }
 
-// symbol_offset reads the rest of "name+4".
+// symbol_offset reads the rest of "name+4" or "name+-4".
 static int64_t symbol_offset(Parser *p) {
 	int64_t offset = 0;
-	while (is(p->t, "+") || is(p->t, "-")) {
-		bool minus = is(p->t, "-");
-		next(p);
-		if (mark(p, "-")) minus = !minus;
+	while (mark(p, "+")) {
+		bool minus = mark(p, "-");
 		uint64_t n = integer(p);
 		offset += minus ? -(int64_t)n : (int64_t)n;
 	}
