@@ -89,11 +89,7 @@ def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = dtyp
 # Elementwise, of one tensor.
 
 def _unary(name: str, doc: str) -> Callable[[Any], Tensor]:
-    o, one = op(name), _t._one
-
-    def f(x: Any) -> Tensor:
-        return one(o, x)
-
+    f = _t._unary(op(name))
     f.__doc__ = doc
     return f
 

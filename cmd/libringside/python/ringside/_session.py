@@ -56,6 +56,8 @@ class Session:
         Other threads wait. A handler of a signal may come in between and do the same: it
         runs after a call of a function alone, so lines without one are done as a whole. A
         handler that finds a batch hands that over first, unless the call has been made."""
+        if not self._calls and not self._dead and self._batch is None:
+            return
         with self._handing:
             while self._id:
                 batch = self._batch

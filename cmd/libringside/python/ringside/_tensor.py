@@ -22,6 +22,9 @@ _FLOAT_FORMATS = {d.number: d.format for d in dtypes.ALL}
 _EXACT = 1 << 53  # the largest integer that a scalar holds with all below it
 
 
+_Eight = ctypes.c_char * 8
+
+
 class Description(tuple):
     """The dtype and the shape of a tensor. Tensors that have the same have one object."""
 
@@ -162,7 +165,7 @@ class Tensor:
         """Returns the only element as a number of Python. It waits."""
         s = self._s
         s._hand()
-        raw = ctypes.create_string_buffer(8)
+        raw = _Eight()
         n = s._library.ringside_item(s._id, self._h, raw)
         if n < 0:
             raise _fail(n, self)
@@ -334,6 +337,7 @@ class Tensor:
         def __sub__(self, o: Any) -> Tensor: ...
         def __mul__(self, o: Any) -> Tensor: ...
         def __truediv__(self, o: Any) -> Tensor: ...
+        def __matmul__(self, o: Any) -> Tensor: ...
 
     def __radd__(self, o: Any) -> Tensor: return _two(ADD, o, self)
     def __rsub__(self, o: Any) -> Tensor: return _two(SUB, o, self)
@@ -345,7 +349,6 @@ class Tensor:
     def __rfloordiv__(self, o: Any) -> Tensor: return _floor_divide(o, self)
     def __mod__(self, o: Any) -> Tensor: return _remainder(self, o)
     def __rmod__(self, o: Any) -> Tensor: return _remainder(o, self)
-    def __matmul__(self, o: Any) -> Tensor: return matmul(self, o)
     def __rmatmul__(self, o: Any) -> Tensor: return matmul(o, self)
     def __eq__(self, o: Any) -> Tensor: return _two(EQ, self, o)  # type: ignore[override]
     def __ne__(self, o: Any) -> Tensor: return _two(NE, self, o)  # type: ignore[override]
@@ -374,8 +377,16 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """The last two dims exchanged; of one or no dim the tensor itself."""
+        known, s = _turned.get(self._d), self._s
+        if known is not None and s._ahead:
+            h = s._next()
+            return _record(s, h, known[0], pack_tt(known[1] | state.flags, h, self._h, 1) + b"\0\0\0\0\0\0\0\0")
         n = len(self._describe()[1])
-        return apply(PERMUTE, self, ints=(1, 0)) if n == 2 else self if n < 2 else self.mT
+        if n != 2:
+            return self if n < 2 else self.mT
+        t = apply(PERMUTE, self, ints=(1, 0))
+        _turned.learn(self._d, (t._describe(), _ops.head(PERMUTE.number, 1, 2)))
+        return t
 
     @property
     def mT(self) -> Tensor:
@@ -425,10 +436,11 @@ def _fail(n: int, *operands: Any) -> BaseException:
 
 
 _new = object.__new__
+_turned = _ops.Known()  # what T results in, and the head of its call
 
 
-def _operator(o: Op) -> Any:
-    """Returns the method of a usual operator: _two without a call between."""
+def _operator(o: Op, slow: Any) -> Any:
+    """Returns the method of a usual operator: slow, of what is known without a call between."""
     two, number = o.of_tt, o.of_ts
 
     def method(self: Tensor, other: Any) -> Tensor:
@@ -437,17 +449,17 @@ def _operator(o: Op) -> Any:
         if kind is Tensor:
             d = two.get((self._d, other._d))
             if d is None or other._s is not s or not s._ahead:
-                return _two(o, self, other)
+                return slow(o, self, other)
             h = s._next()
             call = pack_tt(o.tt | state.flags, h, self._h, other._h)
         elif kind is float:
             d = number.get(self._d)
             if d is None or not s._ahead:
-                return _two(o, self, other)
+                return slow(o, self, other)
             h = s._next()
             call = pack_ts(o.ts | state.flags, h, self._h, other)
         else:
-            return _two(o, self, other)
+            return slow(o, self, other)
         t = _new(Tensor)
         t._s = s
         t._h = h
@@ -460,8 +472,28 @@ def _operator(o: Op) -> Any:
     return method
 
 
-for _name, _o in ("add", ADD), ("sub", SUB), ("mul", MUL), ("truediv", DIV):
-    setattr(Tensor, f"__{_name}__", _operator(_o))
+def _unary(o: Op) -> Any:
+    """Returns a function of one tensor: _one, of what is known without a call between."""
+    known = o.of_t
+
+    def f(x: Any) -> Tensor:
+        if x.__class__ is not Tensor:
+            return _one(o, x)
+        d, s = known.get(x._d), x._s
+        if d is None or not s._ahead:
+            return _one(o, x)
+        h = s._next()
+        call = pack_t(o.t | state.flags, h, x._h)
+        t = _new(Tensor)
+        t._s = s
+        t._h = h
+        t._d = d
+        s._calls.append(call)
+        if not h & 63:
+            s._hand()
+        return t
+
+    return f
 
 
 def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
@@ -597,11 +629,10 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         o = op(o)
         if o.number < 0:
             raise RingsideError(f"ringside: there is no operation {o.name!r}; docs/ops.md lists them")
-    key = (*ints, None, *[x._d if x.__class__ is Tensor else x.__class__ for x in args])
-    found = o.of_all.get(key)
+    found = o.of_all.get((*ints, None, *[x._d if x.__class__ is Tensor else x.__class__ for x in args]))
     if found is not None:
         s = args[0]._s
-        if s._ahead and all_of(s, args):
+        if s._ahead and (len(args) == 1 or all_of(s, args)):
             d, head, pack = found
             h = s._next()
             return _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
@@ -785,6 +816,11 @@ def _contiguous(shape: Sequence[int], itemsize: int) -> list[int]:
         out.append(n)
         n *= d
     return out[::-1]
+
+
+for _name, _o in ("add", ADD), ("sub", SUB), ("mul", MUL), ("truediv", DIV):
+    setattr(Tensor, f"__{_name}__", _operator(_o, _two))
+Tensor.__matmul__ = _operator(MATMUL, lambda o, a, b: matmul(a, b))  # type: ignore[method-assign]
 
 
 def astype(x: Tensor, dtype: Any, *, copy: bool = True) -> Tensor:

@@ -121,7 +121,7 @@ class Linear(Module):
         self.bias = _uniform(bound, out_features) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = f.matmul(x, self.weight.T)
+        y = x @ self.weight.T
         return y if self.bias is None else y + self.bias
 
     def describe(self) -> str:
