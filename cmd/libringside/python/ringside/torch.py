@@ -87,6 +87,8 @@ class _Work(Work):
                 self._finish()
         except Exception as e:  # of a copy of the result
             error = e
+        if isinstance(error, RingsideError) and "timed out after" in str(error):
+            error = RingsideError(f"{error}; the timeout is that of init_process_group or new_group")
         self._error, self._done = error, True
         self._finish = self._arguments = self._keep = None
         self._group._live.discard(self)
@@ -285,6 +287,8 @@ class ProcessGroupRingside(ProcessGroup):
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         if len(tensors) == 1:
             t = tensors[0]
+            if t.layout == torch.sparse_coo:
+                return self._sum_sparse(t, op)
             return self._fold(native.ALL_REDUCE, tensors, t, t, op)
         flat = torch.cat([_dense(t).reshape(-1) for t in tensors])
         work = self._fold(native.ALL_REDUCE, tensors, flat, flat, op)
@@ -299,6 +303,31 @@ class ProcessGroupRingside(ProcessGroup):
         return work
 
     allreduce_coalesced = allreduce
+
+    def _sum_sparse(self, t, op):
+        """Sums tensors with indices: every rank gathers those of all."""
+        if _OPS.get(getattr(op, "op", op)) != native.SUM:
+            raise RingsideError("ringside: a sparse tensor is reduced by SUM alone")
+        mine = t.detach().coalesce()
+        counts = torch.empty(self._size, dtype=torch.int64)
+        self._allgather_base(counts, torch.tensor([mine._nnz()])).wait()
+        most = max(int(counts.max()), 1)
+
+        def gather(x, finish=None):  # rows of all ranks, after as many of each
+            here = x.new_zeros((most, *x.shape[1:]))
+            here[:len(x)] = x
+            out = x.new_empty((self._size * most, *x.shape[1:]))
+            return out, self._make(native.ALL_GATHER, [t], out, here, finish=finish)
+
+        def finish():  # the other call is done by then
+            rows = torch.cat([torch.arange(r * most, r * most + n) for r, n in enumerate(counts.tolist())])
+            total = torch.sparse_coo_tensor(indices[rows].t(), values[rows], t.shape)
+            with torch.no_grad():
+                t.copy_(total.coalesce())
+
+        indices, _ = gather(mine.indices().t())
+        values, work = gather(mine.values(), finish)
+        return work
 
     def broadcast(self, tensors, opts):
         t = tensors[0]

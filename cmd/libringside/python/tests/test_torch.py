@@ -421,6 +421,49 @@ def _forked(dist, rank, size, gloo):
     return "forked" in os.read(read, 4096).decode() and x.item() == size
 
 
+def _sparse(dist, rank, size, gloo):
+    for shape, dims, n in (((6,), 1, 2), ((5, 4), 2, 3), ((6, 3), 1, 2), ((4, 4, 2), 2, 0)):
+        generator = torch.Generator().manual_seed(100 * rank + n)
+        n += rank if n or rank == 1 else 0  # none on a rank, or on all but one
+        indices = torch.stack([torch.randint(0, d, (n,), generator=generator) for d in shape[:dims]])
+        a = torch.sparse_coo_tensor(indices, torch.rand(n, *shape[dims:], generator=generator), shape)
+        b = a.clone()
+        work = dist.all_reduce(a, async_op=n % 2 == 0)
+        if work is not None:
+            work.wait()
+        dist.all_reduce(b, group=gloo)
+        assert a.is_sparse and a.to_dense().allclose(b.to_dense()), (a, b)
+    try:
+        dist.all_reduce(a, op=dist.ReduceOp.MAX)
+    except RuntimeError as e:
+        return "SUM alone" in str(e)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_sparse(tmp_path, size):
+    """Sparse tensors are summed as gloo sums them."""
+    assert run(_sparse, size, tmp_path) == dict.fromkeys(range(size), True)
+
+
+def _late(dist, rank, size, gloo):
+    import datetime
+    few = dist.new_group(timeout=datetime.timedelta(seconds=1))
+    said = ""
+    if rank == 0:
+        try:
+            dist.barrier(few)
+        except RuntimeError as e:
+            said = str(e)
+    dist.barrier(gloo)
+    return said
+
+
+def test_late(tmp_path):
+    """A call that is not joined in time says which rank is late, and whose time it was."""
+    said = run(_late, 2, tmp_path)
+    assert "rank 1" in said[0] and "timed out after 1s" in said[0] and " timeout is that of" in said[0] and said[1] == "", said
+
+
 def test_forked(tmp_path):
     """A forked child is refused, and the group of its parent works on."""
     assert run(_forked, 2, tmp_path) == {0: True, 1: True}

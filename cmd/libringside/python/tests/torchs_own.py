@@ -23,11 +23,8 @@ import types
 import unittest
 
 # What differs, with the reason. None is skipped: each is run, and must fail.
-_PROFILER = "ringside's calls are no events of torch's profiler"
-_WORDS = "it looks for the words of gloo's error; ringside's names the rank that is late"
+_PROFILER = "it looks for asynchronous events with the shapes of inputs, which torch's own back ends alone can make, in C++"
 EXPECTED = {
-    "test_barrier_timeout_full_group": _WORDS,
-    "test_barrier_timeout_group": _WORDS,
     "test_ddp_logging_data_cpu": "it looks for the number of gloo's threads",
     "test_isend_autograd_profiler": _PROFILER,
     "test_isend_torch_profiler": _PROFILER,
@@ -37,7 +34,6 @@ EXPECTED = {
     "test_send_recv_torch_profiler": _PROFILER,
     "test_send_recv_with_tag_autograd_profiler": _PROFILER,
     "test_send_recv_with_tag_torch_profiler": _PROFILER,
-    "test_sparse_all_reduce_sum": "a sparse tensor is refused",
 }
 
 HUNG = 150  # seconds that a test may take
