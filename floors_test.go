@@ -364,6 +364,11 @@ var rules = []rule{
 		func(s source) bool { return s.pkg != "shm" && !s.test },
 	},
 	{
+		"templates find methods by name, so the linker keeps every method of every type: 4 MB",
+		regexp.MustCompile(`"(text|html)/template"|\.Set(Version|Help|Usage)Template\(`),
+		func(s source) bool { return !s.test },
+	},
+	{
 		"what is left to do is in the issues, not in the code",
 		// Written so that it does not find itself.
 		regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X{3})\b`),

@@ -69,7 +69,6 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
-	root.SetVersionTemplate("ringside {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s%s; see %s --help", flagError(err), flagHint(cmd, err), cmd.CommandPath())
 	})
