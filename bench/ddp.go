@@ -9,23 +9,9 @@ import (
 const (
 	minTrainOverDDP = 1.3
 	ddpRanks        = 2
+	ddpBatch        = 8 // each of two workers has half of it
 	ddpLosses       = 20
 )
-
-// ddpTrials are models and batches of the size that train takes: each of two workers has
-// half of a batch.
-func ddpTrials() []trial {
-	var out []trial
-	for _, t := range trials() {
-		switch t.Name {
-		case "qwen_t64", "qwen_t128":
-			t.Form.Batch = 8
-			t.Name += "_b8"
-			out = append(out, t)
-		}
-	}
-	return out
-}
 
 // runDDP times training steps of two workers of one thread each, of which each has half
 // of the batch, beside two processes of PyTorch of one thread each, whose matrix products
@@ -43,7 +29,7 @@ func runDDP(r *run) {
 		peer.start(r, t, append(args, t.python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store))
 	}
 	worst, off := 0.0, 0.0
-	for _, t := range ddpTrials() {
+	for _, t := range inBatches(ddpBatch) {
 		if r.Only != "" && r.Only != t.Name {
 			continue
 		}

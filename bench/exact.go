@@ -9,21 +9,8 @@ import (
 const (
 	exactParts   = 12
 	exactWorkers = 2
+	exactBatch   = 2 * exactParts // two examples for each part
 )
-
-// exactTrials are models in batches that have two examples for each part.
-func exactTrials() []trial {
-	var out []trial
-	for _, t := range trials() {
-		switch t.Name {
-		case "qwen_t64", "qwen_t128":
-			t.Form.Batch = 2 * exactParts
-			t.Name += "_b24"
-			out = append(out, t)
-		}
-	}
-	return out
-}
 
 // runExact times training steps of two workers whose batches are cut in parts, so that
 // their bits do not depend on the number of workers, beside ordinary steps of two workers
@@ -32,7 +19,7 @@ func runExact(r *run) {
 	plain, exact := r.through(exactWorkers, 1), r.exactly(exactParts, exactWorkers)
 	plain.name, exact.name = "ordinary", count(exactParts, "part")
 	worst := 0.0
-	for _, t := range exactTrials() {
+	for _, t := range inBatches(exactBatch) {
 		if r.Only != "" && r.Only != t.Name {
 			continue
 		}

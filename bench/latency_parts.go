@@ -267,29 +267,20 @@ func (a *actor) stream() io.ReadWriter {
 	return p
 }
 
-func readFull(fd int, b []byte) error {
+func readFull(fd int, b []byte) error { return transferAll(syscall.Read, "reading from", fd, b) }
+
+func writeAll(fd int, b []byte) error { return transferAll(syscall.Write, "writing to", fd, b) }
+
+// transferAll calls a system call until it has taken all of b. The error is io.EOF at the end.
+func transferAll(call func(fd int, b []byte) (int, error), does string, fd int, b []byte) error {
 	for len(b) > 0 {
-		n, err := syscall.Read(fd, b)
+		n, err := call(fd, b)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return fmt.Errorf("bench: reading from the peer: %w", err)
+			return fmt.Errorf("bench: %s the peer: %w", does, err)
 		case n == 0:
 			return io.EOF
-		default:
-			b = b[n:]
-		}
-	}
-	return nil
-}
-
-func writeAll(fd int, b []byte) error {
-	for len(b) > 0 {
-		n, err := syscall.Write(fd, b)
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return fmt.Errorf("bench: writing to the peer: %w", err)
 		default:
 			b = b[n:]
 		}

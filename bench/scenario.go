@@ -137,9 +137,9 @@ func (s Scenario) Parts() []string {
 	case "torch":
 		of = trials()
 	case "ddp":
-		of = ddpTrials()
+		of = inBatches(ddpBatch)
 	case "exact":
-		of = exactTrials()
+		of = inBatches(exactBatch)
 	}
 	var names []string
 	for _, t := range of {

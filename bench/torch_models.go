@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,18 @@ type trial struct {
 	Opt   string `json:"opt"` // adamw, sgd
 	limit float64
 	steps int // of one turn
+}
+
+// inBatches are the models of the size that train takes, in batches of n.
+func inBatches(n int) (out []trial) {
+	for _, t := range trials() {
+		if t.Name == "qwen_t64" || t.Name == "qwen_t128" {
+			t.Form.Batch = n
+			t.Name += "_b" + strconv.Itoa(n)
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // trials are the models that the comparison trains, the quickest first.
