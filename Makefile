@@ -195,8 +195,8 @@ guide: build ## the table of docs/tuning.md, measured on this machine
 	$(BIN)/ringside bench guide | sed -n '/^|/p' >$(BIN)/guide
 	sed -i -e '/^| | one way /,/^$$/{/^|/d}' -e '/^<!-- make guide -->/r $(BIN)/guide' docs/tuning.md
 
-generate: ## the assembly from its generator
-	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel
+generate: ## the assembly, and the functions that append messages, from their generators
+	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel ./tensor/cluster/internal/wire
 
 ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the assembler makes of it
 	tensor/cuda/kernels/compile.sh tensor/cuda/kernels

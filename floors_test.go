@@ -113,6 +113,7 @@ var floors = map[string]int{
 	"tensor/nn/model":                  3,
 	"tensor/cluster/internal/turn":     3,
 	"tensor/cluster/internal/transfer": 3,
+	"tensor/cluster/internal/wire/gen": 0,
 	"tensor/cluster/internal/wire":     2,
 	"tensor/cluster/metrics":           3,
 	"tensor/cluster/client":            4,

@@ -34,7 +34,9 @@ func (m *Device) walk(w *encoding.Walk) {
 	w.F64("Flops", &m.Info.Flops)
 	w.F64("Bandwidth", &m.Info.Bandwidth)
 	w.Text("Name", &m.Info.Name, MaxName)
-	checkSpeed(w, m.Info.Flops, m.Info.Bandwidth)
+	if w.Parses() {
+		checkSpeed(w, m.Info.Flops, m.Info.Bandwidth)
+	}
 	if w.Parses() && m.Last > MaxSession {
 		w.Fail("Last", "%d, want at most %d", m.Last, uint64(MaxSession))
 	}
@@ -43,7 +45,7 @@ func (m *Device) walk(w *encoding.Walk) {
 // checkSpeed fails a message that was parsed unless both speeds are numbers of at least
 // 0.
 func checkSpeed(w *encoding.Walk, flops, bandwidth float64) {
-	if w.Parses() && !(flops >= 0 && bandwidth >= 0) {
+	if !(flops >= 0 && bandwidth >= 0) {
 		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", flops, bandwidth)
 	}
 }

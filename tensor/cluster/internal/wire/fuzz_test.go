@@ -46,7 +46,7 @@ func FuzzIDs(f *testing.F) {
 			return s
 		}
 		last, ids := widen(lastBytes, lastBase), widen(idBytes, base)
-		b := appendIDs(lastBase, last, base, ids)
+		b := appendIDs(nil, lastBase, last, base, ids)
 		got := make([]uint64, len(ids))
 		w := encoding.Parsing("test", b)
 		walkIDs(&w, "IDs", lastBase, last, base, got)

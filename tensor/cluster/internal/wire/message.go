@@ -1,19 +1,34 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc/encoding"
 )
 
 // Message is a pointer to any message but Run, whose encoding needs a History.
-type Message interface{ walk(w *encoding.Walk) }
+type Message interface {
+	walk(w *encoding.Walk)
+	append(dst []byte) []byte
+}
+
+//go:generate go run ./gen
 
 // Append appends m to dst.
-func Append(dst []byte, m Message) []byte {
-	w := encoding.Appending(dst)
-	visit(&w, m)
-	return w.Appended()
+func Append(dst []byte, m Message) []byte { return m.append(dst) }
+
+// appendBool appends a byte that is 0 or 1.
+func appendBool(dst []byte, v bool) []byte {
+	if v {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+// appendDelta appends the zigzag varint of a difference modulo 2^64.
+func appendDelta(dst []byte, d uint64) []byte {
+	return binary.AppendUvarint(dst, d<<1^uint64(int64(d)>>63))
 }
 
 // Parse parses a message that Append wrote.

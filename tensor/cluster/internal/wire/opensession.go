@@ -47,7 +47,9 @@ func (m *OpenSession) walk(w *encoding.Walk) {
 	w.Bytes("Token", &m.Token, MaxKey)
 	w.Bytes("Config", &m.Config, MaxConfig)
 	w.Text("Name", &m.Name, MaxName)
-	checkSpeed(w, m.Flops, m.Bandwidth)
+	if w.Parses() {
+		checkSpeed(w, m.Flops, m.Bandwidth)
+	}
 	if w.Parses() && m.Rank > 0 && m.Rank >= m.Workers {
 		w.Fail("Rank", "%d of %d workers", m.Rank, m.Workers)
 	}

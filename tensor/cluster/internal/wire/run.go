@@ -162,9 +162,7 @@ func (u *Upload) walk(w *encoding.Walk, base uint64) {
 // neither: the caller calls h.Record(m) once the message is committed. A nil h predicts
 // nothing.
 func AppendRun(dst []byte, m *Run, h *History) []byte {
-	w := encoding.Appending(dst)
-	m.walk(&w, h)
-	return w.Appended()
+	return m.append(dst, h)
 }
 
 // ParseRun parses a message that AppendRun wrote with a History that recorded the same

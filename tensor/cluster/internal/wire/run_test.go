@@ -165,13 +165,6 @@ func TestRunLostHistory(t *testing.T) {
 	}
 }
 
-// appendIDs returns the bytes of ids.
-func appendIDs(lastBase uint64, last []uint64, base uint64, ids []uint64) []byte {
-	w := encoding.Appending(nil)
-	walkIDs(&w, "IDs", lastBase, last, base, ids)
-	return w.Appended()
-}
-
 // TestIDs: the coding against lists made to meet every token and its edges.
 func TestIDs(t *testing.T) {
 	last := []uint64{10, 11, 12, 13, 14, 15, 16, 17}
@@ -190,7 +183,7 @@ func TestIDs(t *testing.T) {
 		{"all new", []uint64{201, 202, 203}, 1 + 3},
 		{"far away", []uint64{0, 1<<64 - 1, 1 << 63}, 1 + 2 + 2 + 10},
 	} {
-		b := appendIDs(100, last, 200, c.ids)
+		b := appendIDs(nil, 100, last, 200, c.ids)
 		if len(b) != c.size {
 			t.Errorf("%s: %d bytes, want %d", c.what, len(b), c.size)
 		}

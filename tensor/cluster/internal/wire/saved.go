@@ -50,8 +50,7 @@ func (m *Saved) walk(w *encoding.Walk) {
 			x.Index = last + step
 		}
 		last = x.Index
-		rank := walkRank(w, "Pieces.Dims", len(x.Dims))
-		if w.Parses() {
+		if rank := walkRank(w, "Pieces.Dims", len(x.Dims)); w.Parses() {
 			x.Start, x.Dims = encoding.Resize(x.Start, rank), encoding.Resize(x.Dims, rank)
 		}
 		walkDims(w, "Pieces.Start", x.Start)

@@ -40,8 +40,7 @@ func (v *Value) walk(w *encoding.Walk, field string) {
 	form := v.form()
 	w.U8(field, &v.DType)
 	w.U8(field, &form)
-	rank := walkRank(w, field, len(v.Dims))
-	if w.Parses() {
+	if rank := walkRank(w, field, len(v.Dims)); w.Parses() {
 		v.Dims = encoding.Resize(v.Dims, rank)
 		v.Inline, v.Handle, v.Elsewhere = nil, Handle{}, form == formNone
 	}

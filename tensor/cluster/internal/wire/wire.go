@@ -1,6 +1,7 @@
 // Package wire defines the messages of sessions: for each a type in a file of its own,
-// with one function that lists its fields, by which [Append] and [Parse] encode it (see
-// ipc/encoding, whose version and limits hold here too).
+// with one function that lists its fields. [Parse] calls it, and the function by which
+// [Append] encodes the message is generated from it, into appending.go (see ipc/encoding,
+// whose version and limits hold here too).
 //
 // A message's body begins with the session's id:
 //
