@@ -151,6 +151,9 @@ func (d *Device) Info() device.Info {
 	return device.Info{Name: name, Kind: device.CPU, Bytes: d.limit}
 }
 
+// Prompt implements device.Prompt.
+func (d *Device) Prompt() {}
+
 // Arena returns the memory that the device's values lie in.
 func (d *Device) Arena() *shm.Arena { return d.arena }
 

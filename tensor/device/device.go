@@ -139,3 +139,10 @@ type Losable interface {
 	// Lost returns nil, or why the device is of no use to this process any more.
 	Lost() error
 }
+
+// Prompt is implemented by a Device that computes during Run: the program has run when
+// Run returns, so that Sync, Host and Read never wait.
+type Prompt interface {
+	// Prompt does nothing: it says that the above holds.
+	Prompt()
+}

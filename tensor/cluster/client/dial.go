@@ -38,11 +38,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	}
 	e.arena, err = shm.NewArena(&shm.ArenaOptions{
 		First: firstSegment, Second: secondSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
-		OnSegment: func(s *shm.Segment) {
-			e.smu.Lock()
-			e.segments = append(e.segments, s)
-			e.smu.Unlock()
-		},
+		OnSegment: func(s *shm.Segment) { e.segments.add(s) },
 	})
 	if err != nil {
 		return nil, err

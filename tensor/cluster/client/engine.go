@@ -59,9 +59,10 @@ type Engine struct {
 
 	watched watched // the context of the last Submit
 
-	smu      sync.Mutex
-	segments []*shm.Segment // of the arena, not announced yet
-	trimmer  *time.Timer    // calls trim
+	segments handed[*shm.Segment] // of the arena, not announced yet
+
+	smu     sync.Mutex
+	trimmer *time.Timer // calls trim
 
 	// mu is held by Submit. It guards err and all below.
 	mu  sync.Mutex

@@ -44,7 +44,7 @@ func (e *Engine) assemble() ([]tensor.Fetched, error) {
 		}
 		got = append(got, f)
 	}
-	e.pieces = nil
+	e.forgetPieces()
 	return got, nil
 }
 

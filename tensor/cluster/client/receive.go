@@ -15,11 +15,7 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.stats.roundTrips.Add(1)
 	began := e.events.now()
 	defer func() { e.events.add(wire.EventWait, began, e.run.Seq, 0) }()
-	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
-	e.expected = e.expected[:0]
-	for range e.run.Fetch {
-		e.expected = append(e.expected, 1) // until a worker's answer has a part
-	}
+	e.prepare(e.run.Seq, len(e.run.Fetch))
 	defer func() { e.awaited = 0 }()
 	for !e.complete(e.run.Flags&wire.RunSync != 0) {
 		if err := e.receive(ctx); err != nil {

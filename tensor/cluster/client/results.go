@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -18,7 +18,7 @@ type results struct {
 	team     *team
 	arena    *shm.Arena // the client's
 	table    *shm.Table // the workers'
-	returned returned
+	returned handed[wire.Handle] // results that are no longer used
 
 	awaited  uint64    // the Run that is waited for, 0 for none
 	expected []int     // number of pieces of each result
@@ -26,31 +26,13 @@ type results struct {
 	gotErr   error     // the Run's error
 }
 
-// returned is a list of results that are no longer used. Any goroutine may add to it.
-type returned struct {
-	mu      sync.Mutex
-	handles []wire.Handle
-}
-
-// add adds to the list.
-func (r *returned) add(h ...wire.Handle) {
-	r.mu.Lock()
-	r.handles = append(r.handles, h...)
-	r.mu.Unlock()
-}
-
-// first appends at most max of the oldest handles to dst.
-func (r *returned) first(dst []wire.Handle, max int) []wire.Handle {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append(dst, r.handles[:min(len(r.handles), max)]...)
-}
-
-// drop removes the n oldest.
-func (r *returned) drop(n int) {
-	r.mu.Lock()
-	r.handles = r.handles[:copy(r.handles, r.handles[n:])]
-	r.mu.Unlock()
+// prepare begins the answer to Run seq, which fetched n values.
+func (rs *results) prepare(seq uint64, n int) {
+	rs.awaited, rs.gotErr = seq, nil
+	rs.pieces, rs.expected = encoding.Resize(rs.pieces, n), rs.expected[:0]
+	for range n {
+		rs.expected = append(rs.expected, 1) // until a worker's answer has a part
+	}
 }
 
 // complete reports whether all answers to the awaited Run have come. Several workers run
@@ -188,7 +170,16 @@ func (rs *results) dropPieces() {
 			p.Release()
 		}
 	}
-	rs.pieces = nil
+	rs.forgetPieces()
+}
+
+// forgetPieces empties pieces, whose arrays the next answer uses.
+func (rs *results) forgetPieces() {
+	for i := range rs.pieces {
+		clear(rs.pieces[i])
+		rs.pieces[i] = rs.pieces[i][:0]
+	}
+	rs.pieces = rs.pieces[:0]
 }
 
 // alignment is what every block has.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -279,25 +280,19 @@ func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, err
 // before it.
 func (e *Engine) sendRun(ctx context.Context) error {
 	run := &e.run
-	e.smu.Lock()
-	segments := e.segments
-	e.smu.Unlock()
 	run.Returns = e.returned.first(run.Returns[:0], maxReturns)
 	if e.apart {
 		if err := e.push(ctx); err != nil {
 			return err
 		}
 	}
-	for i, s := range segments {
+	for _, s := range e.segments.first(nil, math.MaxInt) {
 		if e.near() {
 			if err := e.announce(ctx, s); err != nil {
 				return err
 			}
 		}
-		e.smu.Lock()
-		e.segments = e.segments[1:]
-		e.smu.Unlock()
-		segments[i] = nil
+		e.segments.drop(1)
 	}
 	run.Forget = e.forget[:min(len(e.forget), maxForget)]
 	e.message = wire.AppendRun(e.message[:0], run, &e.history)

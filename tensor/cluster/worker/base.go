@@ -74,7 +74,7 @@ func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) 
 		uploads: uploads{memory: memory, arena: arena},
 		results: results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
 	b.own = e.dev.Open()
-	b.space = &attended{b.own, b}
+	b.space = attend(e.dev, b.own, b)
 	if quota > 0 {
 		b.space = &limited{Space: b.space, quota: int(min(quota, math.MaxInt)), sizes: map[uint64]int{}}
 	}
@@ -100,12 +100,16 @@ func (b *base) free() {
 
 // do handles a message of the client. errProtocol and errTeam end the session, errAgain
 // means that the message is not done, any other error ends the worker.
-func (b *base) do(ctx context.Context, r runner, m *ipc.Message) (err error) {
-	defer func() {
-		if !errors.Is(err, errAgain) {
-			b.count(m.Kind)
-		}
-	}()
+func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
+	err := b.perform(ctx, r, m)
+	if !errors.Is(err, errAgain) {
+		b.count(m.Kind)
+	}
+	return err
+}
+
+// perform is do without counting the message.
+func (b *base) perform(ctx context.Context, r runner, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindSegment:
 		if err := wire.MapSegment(b.table, b.id, m); err != nil {

@@ -167,11 +167,24 @@ func (s *stops) end() {
 	s.flag.Store(true)
 }
 
-// attended is a space whose calls that may wait for programs let the worker listen. All
-// of its programs end when the session's stop flag is set.
+// attended is a space whose programs let the worker listen while they run. All of them
+// end when the session's stop flag is set.
 type attended struct {
 	device.Space
 	b *base
+}
+
+// late is an attended space whose programs may run after Run has returned: its other
+// calls that wait for them let the worker listen as well.
+type late struct{ attended }
+
+// attend returns space, of a session on d, as one that lets the worker listen.
+func attend(d device.Device, space device.Space, b *base) device.Space {
+	a := attended{space, b}
+	if _, ok := d.(device.Prompt); ok {
+		return &a
+	}
+	return &late{a}
 }
 
 func (a *attended) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, _ *atomic.Bool) error {
@@ -180,19 +193,19 @@ func (a *attended) Run(p device.Program, base uint64, inputs []uint64, scalars [
 	return a.Space.Run(p, base, inputs, scalars, a.b.stops.flag)
 }
 
-func (a *attended) Sync() error {
+func (a *late) Sync() error {
 	a.b.listener.leave(a.b)
 	defer a.b.listener.back()
 	return a.Space.Sync()
 }
 
-func (a *attended) Host(ids ...uint64) ([]*shm.Block, error) {
+func (a *late) Host(ids ...uint64) ([]*shm.Block, error) {
 	a.b.listener.leave(a.b)
 	defer a.b.listener.back()
 	return a.Space.Host(ids...)
 }
 
-func (a *attended) Read(id uint64, off, n int) ([]byte, error) {
+func (a *late) Read(id uint64, off, n int) ([]byte, error) {
 	a.b.listener.leave(a.b)
 	defer a.b.listener.back()
 	return a.Space.Read(id, off, n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -26,6 +27,7 @@ type uploads struct {
 	mu       sync.Mutex
 	returned []wire.Handle // not yet reported to the client
 	bytes    int           // of these
+	some     atomic.Bool   // there are some: most batches need not lock
 }
 
 // uploadType returns an upload's dtype and shape.
@@ -78,10 +80,14 @@ func (x *uploads) giveBack(h wire.Handle) {
 	defer x.mu.Unlock()
 	x.returned = append(x.returned, h)
 	x.bytes += int(h.Len)
+	x.some.Store(true)
 }
 
 // full reports whether so much is collected that the client is told without being asked.
 func (x *uploads) full() bool {
+	if !x.some.Load() {
+		return false
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.returned) >= maxReturned || x.bytes >= maxReturnedBytes
@@ -89,6 +95,9 @@ func (x *uploads) full() bool {
 
 // take moves collected handles to an answer, as many as fit.
 func (x *uploads) take(done *wire.Done) {
+	if !x.some.Load() {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n := min(len(x.returned), wire.MaxReturns/2)
@@ -98,6 +107,7 @@ func (x *uploads) take(done *wire.Done) {
 	for _, h := range x.returned {
 		x.bytes += int(h.Len)
 	}
+	x.some.Store(len(x.returned) > 0)
 }
 
 // owners finds the uploads of the session to which a handle belongs. Any goroutine may
