@@ -16,8 +16,8 @@ import (
 // and the memory of results.
 type results struct {
 	team     *team
-	arena    *shm.Arena // the client's
-	table    *shm.Table // the workers'
+	arena    *shm.Arena          // the client's
+	table    *shm.Table          // the workers'
 	returned handed[wire.Handle] // results that are no longer used
 
 	awaited  uint64    // the Run that is waited for, 0 for none

@@ -499,4 +499,3 @@ func (g *appender) choice(s *ast.SwitchStmt) {
 		g.emit("}")
 	}
 }
-
