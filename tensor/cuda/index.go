@@ -10,12 +10,19 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// failure is the argument of kernels that check indices: where they write the first place
-// that fails, as 32 bits, and 8 bytes further the index as 64 bits.
+// failure is the argument of kernels that check indices: where on the device they write
+// the first place that fails. All its bits are set where nothing failed.
 type failure struct{}
 
-// failureBytes is the memory of a failure. All its bits are set where nothing failed.
-const failureBytes = 16
+// failureBytes is the memory of a failure.
+const failureBytes = 4
+
+// recordOf is the argument of kernels that is the address of the address of the run's
+// record, and step that is the number of their step.
+type (
+	recordOf struct{}
+	step     struct{}
+)
 
 // indices adds a check of idx, whose elements are to be from least to n-1. It returns
 // them as i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
@@ -39,7 +46,7 @@ func (k *kernel) indices(idx compile.Operand, least, n int, ignored *int64) comp
 		ignores, value = 1, uint64(*ignored)
 	}
 	k.call("index", "index_check", places, (places+255)/256, 1, 1, wide, out, uint32(places), uint32(n), wraps, ignores, value, failure{})
-	k.call("index", "index_failed", 1, 1, 1, 1, wide, failure{})
+	k.call("index", "index_failed", 1, 1, 1, 1, wide, failure{}, recordOf{}, step{})
 	return out
 }
 
@@ -49,12 +56,11 @@ func (r *running) failed() error {
 	if len(r.checked) == 0 {
 		return nil
 	}
-	b := make([]byte, failureBytes*len(r.checked))
-	if err := r.stream.Read(b, r.failures); err != nil {
+	if err := r.stream.Sync(); err != nil {
 		return err
 	}
 	r.queued = 0
-	return r.c.failureIn(b, r.checked)
+	return r.c.failureIn(r.record)
 }
 
 // failureAt returns where the checks of the step that is being launched write.

@@ -23,7 +23,7 @@ type kernel struct {
 type launch struct {
 	text, name  string
 	grid, block [3]uint32
-	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure, scalars
+	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure, recordOf, step, scalars
 	scalars     []ptx.Scalar
 	page        int // where the scalars lie in the program's page
 	work        int // the elements that an elementwise kernel computes in its time

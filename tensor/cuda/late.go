@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
@@ -18,7 +20,8 @@ type pending struct {
 	base    uint64
 	c       *compiled
 	checked []int      // steps that may fail
-	found   []byte     // pinned: where the device copies their failures and results to
+	record  []byte     // where the first of them that does says so
+	found   []byte     // pinned: where the device copies results to
 	results []*value   // the values of those results
 	reads   []*pending // of whose results some are its inputs
 	known   bool       // err is known
@@ -31,10 +34,44 @@ func (p *pending) mayFail() bool { return p != nil && (!p.known || p.err != nil)
 // gone reports whether values that p made do not exist.
 func (p *pending) gone() bool { return p != nil && p.err != nil }
 
-// note notes that the program may fail, if it may, and has the stream copy the failures
-// of its checks and the results that the host reads to the host.
+// A record is where a program's first check that fails says so, in host memory that the
+// device has an address of: nothing is copied, and a program without a failure writes
+// nothing there. Steps run one after another, so the first is the one that finds no other.
+//
+//	the step u32 | the place in its index u32 | the index there s64
+//
+// All bits are set before. A space has a ring of records, twice as many as there are
+// pending programs: the next one is in no use.
+const (
+	recordBytes = 16
+	maxRecords  = 2 * maxLate
+)
+
+// newRecord returns the next record, and its address for the device.
+func (s *space) newRecord() ([]byte, driver.DevicePtr, error) {
+	if s.records == nil {
+		err := s.do(func() (err error) {
+			if s.records, err = s.dev.mem.API().HostAlloc(maxRecords*recordBytes, driver.HostDeviceMap); err != nil {
+				return err
+			}
+			s.recordsAt, err = s.dev.mem.API().HostDevicePointer(s.records)
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	at := s.nextRecord * recordBytes
+	s.nextRecord = (s.nextRecord + 1) % maxRecords
+	b := s.records[at:][:recordBytes:recordBytes]
+	copy(b, slices.Repeat([]byte{0xff}, recordBytes))
+	return b, s.recordsAt + driver.DevicePtr(at), nil
+}
+
+// note notes that the program may fail, if it may, and has the stream copy the results
+// that the host reads to the host.
 func (r *running) note(base uint64) (*pending, error) {
-	p := &pending{base: base, c: r.c, checked: r.checked}
+	p := &pending{base: base, c: r.c, checked: r.checked, record: r.record}
 	for _, v := range r.got {
 		if v.from.mayFail() {
 			p.reads = append(p.reads, v.from)
@@ -43,10 +80,7 @@ func (r *running) note(base uint64) (*pending, error) {
 	if len(p.checked)+len(p.reads)+len(r.fetched) == 0 {
 		return nil, nil
 	}
-	n := failureBytes * len(p.checked)
-	if len(r.fetched) > 0 { // of a graph, in which all checks ran
-		n += maxResult * len(r.fetched)
-	}
+	n := maxResult * len(r.fetched)
 	if err := r.room(n); err != nil {
 		return nil, err
 	}
@@ -58,7 +92,7 @@ func (r *running) note(base uint64) (*pending, error) {
 	}
 	if n > 0 {
 		p.found, p.results = r.pin(n), make([]*value, len(r.fetched))
-		err := r.do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.failures, r.stream.Driver()) })
+		err := r.do(func() error { return r.dev.mem.API().CopyDtoHAsync(p.found, r.results, r.stream.Driver()) })
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +143,12 @@ func (s *space) settle() error {
 			}
 		}
 		if p.err == nil {
-			if p.err = p.c.failureIn(p.found, p.checked); p.err != nil && s.failed == nil {
+			if p.err = p.c.failureIn(p.record); p.err != nil && s.failed == nil {
 				s.failed = &device.Failure{Base: p.base, Err: p.err}
 			}
 		}
 		p.received()
-		p.known, p.reads, p.found = true, nil, nil
+		p.known, p.reads, p.found, p.record = true, nil, nil, nil
 	}
 	clear(s.late)
 	s.late, s.taken = s.late[:0], 0
@@ -160,18 +194,15 @@ func (s *space) unsure() bool {
 	return false
 }
 
-// failureIn returns the error of the first of the checked steps that had an index out of
-// range. b holds their failures.
-func (c *compiled) failureIn(b []byte, checked []int) error {
-	for i, step := range checked {
-		place := binary.LittleEndian.Uint32(b[i*failureBytes:])
-		if place == math.MaxUint32 {
-			continue
-		}
-		v := int64(binary.LittleEndian.Uint64(b[i*failureBytes+8:]))
-		k := c.kernels[step]
-		err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
-		return c.plan.RunError(c.plan.Steps[step].Instr, err)
+// failureIn returns the error of the first step that had an index out of range, which is
+// in record; nil for none. record is nil where no step checks one.
+func (c *compiled) failureIn(record []byte) error {
+	if record == nil || binary.LittleEndian.Uint32(record) == math.MaxUint32 {
+		return nil
 	}
-	return nil
+	i, place := binary.LittleEndian.Uint32(record), binary.LittleEndian.Uint32(record[4:])
+	v := int64(binary.LittleEndian.Uint64(record[8:]))
+	k := c.kernels[i]
+	err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
+	return c.plan.RunError(c.plan.Steps[i].Instr, err)
 }

@@ -28,7 +28,9 @@ type running struct {
 	page      driver.DevicePtr // the scalars of generated kernels, and small inputs
 	pageBytes int
 	sends     []*value         // the inputs in it
-	failures  driver.DevicePtr // where kernels that may fail write it
+	failures  driver.DevicePtr // where kernels that may fail write the place
+	record    []byte           // where the first failure is written, nil without checks
+	recordAt  driver.DevicePtr // its address for the device
 	checked   []int            // their steps, so far
 	results   driver.DevicePtr // where small results are collected
 	fetched   []int            // the outputs that were
@@ -119,7 +121,7 @@ func (r *running) bind() error {
 	if err := r.inputs(); err != nil {
 		return err
 	}
-	own, ends := roundUp(plan.Temp), roundUp(r.c.checks*failureBytes+r.c.ends)
+	own, ends := roundUp(plan.Temp), roundUp(r.c.checks*failureBytes)+roundUp(r.c.ends)
 	if n := own + r.c.scratch + ends + r.pageBytes; n > 0 && (r.temp == nil || r.temp.Len() < n) {
 		n = (n + tempUnit - 1) / tempUnit * tempUnit
 		r.release(r.temp)
@@ -132,7 +134,7 @@ func (r *running) bind() error {
 	temp := r.at(r.temp)
 	r.scratch = temp + driver.DevicePtr(own)
 	r.failures = r.scratch + driver.DevicePtr(r.c.scratch)
-	r.results = r.failures + driver.DevicePtr(r.c.checks*failureBytes)
+	r.results = r.failures + driver.DevicePtr(roundUp(r.c.checks*failureBytes))
 	r.page = r.failures + driver.DevicePtr(ends)
 	r.place()
 	r.buffers, r.bytes = make([]buffer, len(plan.Buffers)), make([][]byte, len(plan.Buffers))
@@ -165,7 +167,7 @@ func (r *running) noFailures() error {
 		return nil
 	}
 	return r.do(func() error {
-		return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks*failureBytes/4), r.stream.Driver())
+		return r.dev.mem.API().Fill32Async(r.failures, math.MaxUint32, uint64(r.c.checks), r.stream.Driver())
 	})
 }
 
@@ -237,15 +239,15 @@ func (r *running) kernels(i int) error {
 		r.checked = append(r.checked, i)
 	}
 	for j := range k.launches {
-		if err := r.launchOne(&k.launches[j]); err != nil {
+		if err := r.launchOne(i, &k.launches[j]); err != nil {
 			return fmt.Errorf("launching %s: %w", nameOf(&r.c.plan.Steps[i]), err)
 		}
 	}
 	return nil
 }
 
-// launchOne puts a kernel into the stream.
-func (r *running) launchOne(l *launch) error {
+// launchOne puts a kernel of a step into the stream.
+func (r *running) launchOne(i int, l *launch) error {
 	var a driver.Args
 	for _, arg := range l.args {
 		switch v := arg.(type) {
@@ -257,6 +259,10 @@ func (r *running) launchOne(l *launch) error {
 			a.Pointer(r.page + driver.DevicePtr(l.page))
 		case failure:
 			a.Pointer(r.failureAt())
+		case recordOf:
+			a.Pointer(r.page + driver.DevicePtr(8*len(r.c.page)))
+		case step:
+			a.Uint32(uint32(i))
 		case uint32:
 			a.Uint32(v)
 		case uint64:

@@ -15,13 +15,12 @@ import (
 // copied into memory of its own, since it may be read by many. A value is "behind" until
 // then.
 //
-//	page of a run     scalars | inputs that are behind, each at a multiple of alignment
+//	page of a run     scalars | address of its record, where it checks indices |
+//	                  inputs that are behind, each at a multiple of alignment
 //
 // Down: a run's graph copies the results that the host read in earlier runs, such as
-// losses, beside the failures of its checks. One copy takes all of that to pinned memory.
-// The host keeps the bytes once it has waited for the run for any reason.
-//
-//	ends of a run     failures of checks | results to be read, maxResult bytes each
+// losses, beside each other, maxResult bytes each. One copy takes all of them to pinned
+// memory. The host keeps the bytes once it has waited for the run for any reason.
 
 const (
 	// maxKept bounds the bytes of a value that stays on the host, and maxPage those of a
@@ -86,7 +85,7 @@ func (s *space) settleIn(v *value) error {
 // own afterwards.
 func (r *running) inputs() error {
 	r.sends = r.sends[:0]
-	r.pageBytes = 8 * len(r.c.page)
+	r.pageBytes = r.c.scalarBytes()
 	for _, v := range r.got {
 		if !v.behind || slices.Contains(r.sends, v) {
 			continue
@@ -104,12 +103,15 @@ func (r *running) inputs() error {
 	return nil
 }
 
+// scalarBytes returns the bytes of a page before its inputs.
+func (c *compiled) scalarBytes() int { return 8 * (len(c.page) + min(c.checks, 1)) }
+
 // roundUp returns n rounded up to a multiple of alignment.
 func roundUp(n int) int { return (n + alignment - 1) / alignment * alignment }
 
 // place gives the inputs in the page their addresses.
 func (r *running) place() {
-	at := 8 * len(r.c.page)
+	at := r.c.scalarBytes()
 	for _, v := range r.sends {
 		at = roundUp(at)
 		v.page, v.sent = r.page+driver.DevicePtr(at), true
@@ -125,9 +127,18 @@ func (r *running) sendPage() error {
 	if err := r.room(r.pageBytes); err != nil {
 		return err
 	}
+	if r.c.checks > 0 {
+		var err error
+		if r.record, r.recordAt, err = r.newRecord(); err != nil {
+			return err
+		}
+	}
 	b := r.pin(r.pageBytes)
 	for i, s := range r.c.page {
 		binary.LittleEndian.PutUint64(b[8*i:], s.Bits(r.scalars))
+	}
+	if r.c.checks > 0 {
+		binary.LittleEndian.PutUint64(b[8*len(r.c.page):], uint64(r.recordAt))
 	}
 	for _, v := range r.sends {
 		copy(b[v.page-r.page:], v.bytes)
@@ -195,13 +206,9 @@ func (p *pending) received() {
 	if p.err != nil {
 		return
 	}
-	rest := p.found
-	if len(p.results) > 0 {
-		rest = p.found[len(p.found)-maxResult*len(p.results):]
-	}
 	for i, v := range p.results {
 		if v != nil && !v.behind {
-			v.bytes = slices.Clone(rest[maxResult*i:][:v.Bytes()])
+			v.bytes = slices.Clone(p.found[maxResult*i:][:v.Bytes()])
 		}
 	}
 	p.results = nil

@@ -72,9 +72,14 @@ type space struct {
 	bound bool // the thread has the device's context until do ends
 	kept  int  // bytes of values that are behind
 
-	late   []*pending      // programs of whose end the host does not know
-	pinned []byte          // for scalars, and what the checks of programs find
-	taken  int             // bytes of it in use
+	late   []*pending // programs of whose end the host does not know
+	pinned []byte     // for scalars, and results that the host reads
+	taken  int        // bytes of it in use
+
+	records    []byte           // of failures, in memory that the device writes to
+	recordsAt  driver.DevicePtr // its address for the device
+	nextRecord int
+
 	failed *device.Failure // the oldest that was not reported
 }
 
@@ -515,8 +520,10 @@ func (s *space) Close() {
 		s.forget()
 	}
 	_ = s.stream.Close() // a lost device says so at every other call
-	if s.pinned != nil {
-		_ = s.do(func() error { return s.dev.mem.API().HostFree(s.pinned) })
+	for _, b := range [][]byte{s.pinned, s.records} {
+		if b != nil {
+			_ = s.do(func() error { return s.dev.mem.API().HostFree(b) })
+		}
 	}
-	s.temp, s.stream, s.pinned, s.late = nil, nil, nil, nil
+	s.temp, s.stream, s.pinned, s.records, s.late = nil, nil, nil, nil, nil
 }

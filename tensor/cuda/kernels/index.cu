@@ -111,8 +111,14 @@ KERNEL THREADS(256) index_check(const s64 *index, int *out, u32 places, u32 rows
 	out[j] = skip ? -1 : bad ? 0 : (int)v;
 }
 
-// index_failed writes the index at the first place that failed behind the place.
-KERNEL THREADS(256) index_failed(const s64 *index, u32 *failed) {
+// index_failed writes the first place that failed, if one did, and the index there into
+// the record at *record, with the number of the step. A record that an earlier step has
+// written stays as it is. It may be memory of the host.
+KERNEL THREADS(256) index_failed(const s64 *index, const u32 *failed, u32 *const *record, u32 step) {
 	if (thread() || *failed == ~0u) return;
-	*(s64 *)(failed + 2) = index[*failed];
+	u32 *r = *record;
+	if (*r != ~0u) return;
+	r[1] = *failed;
+	*(s64 *)(r + 2) = index[*failed];
+	r[0] = step;
 }

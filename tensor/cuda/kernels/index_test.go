@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -148,5 +150,41 @@ func TestSwap(t *testing.T) {
 				t.Fatalf("inner %d: element %d is %d, want %d", inner, to, got[to], v)
 			}
 		}
+	}
+}
+
+// TestFailureRecord has checks write into memory of the host: the first that failed
+// stays, and one that did not writes nothing.
+func TestFailureRecord(t *testing.T) {
+	g := cudatest.New(t, 1, must)
+	record, err := g.HostAlloc(16, driver.HostDeviceMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := g.HostDevicePointer(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(record, bytes.Repeat([]byte{0xff}, 16))
+	index := g.Words(t, []uint32{5, 0, 9, 0, math.MaxUint32, math.MaxUint32}) // 5, 9, -1
+	address := g.Words(t, []uint32{uint32(at), uint32(at >> 32)})
+	for _, c := range []struct {
+		failed, step uint32
+		want         [3]int64 // step, place and index
+	}{
+		{math.MaxUint32, 3, [3]int64{math.MaxUint32, math.MaxUint32, -1}},
+		{2, 7, [3]int64{7, 2, -1}},
+		{1, 8, [3]int64{7, 2, -1}},
+		{math.MaxUint32, 9, [3]int64{7, 2, -1}},
+	} {
+		grid(t, g, "index", "index_failed", 1, 1, 1, new(driver.Args).Pointer(index).Pointer(g.Words(t, []uint32{c.failed})).Pointer(address).Uint32(c.step))
+		le := binary.LittleEndian
+		got := [3]int64{int64(le.Uint32(record)), int64(le.Uint32(record[4:])), int64(le.Uint64(record[8:]))}
+		if got != c.want {
+			t.Errorf("after step %d, which failed at %d: %d, want %d", c.step, c.failed, got, c.want)
+		}
+	}
+	if err := g.HostFree(record); err != nil {
+		t.Fatal(err)
 	}
 }

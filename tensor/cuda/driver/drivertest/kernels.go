@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -74,10 +75,21 @@ func (e *env) kernels(t *testing.T) {
 		}
 	}
 
-	p, bytes, err := e.ModuleGlobal(m, "answer")
+	// Memory of the host that the device has an address of: a kernel writes there, and the
+	// host reads it after the wait.
+	b := must(e.HostAlloc(4*n, driver.HostDeviceMap))(t)
+	copy(b, floats(n, 10))
+	check(t, e.axpy(f, 0, x, must(e.HostDevicePointer(b))(t), 2, n))
+	check(t, e.Synchronize())
+	if !bytes.Equal(b, back) {
+		t.Error("a kernel writes other bytes to memory of the host than to the device's")
+	}
+	check(t, e.HostFree(b))
+
+	p, size, err := e.ModuleGlobal(m, "answer")
 	check(t, err)
-	if bytes != 4 {
-		t.Errorf("a variable of %d bytes, want 4", bytes)
+	if size != 4 {
+		t.Errorf("a variable of %d bytes, want 4", size)
 	}
 	check(t, e.CopyDtoH(back[:4], p))
 	if v := binary.LittleEndian.Uint32(back); v != 42 {
