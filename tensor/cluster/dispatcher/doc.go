@@ -14,8 +14,8 @@
 //   - A message for a client whose queue is full is kept here, up to Options.MaxQueued
 //     bytes. A client that reads nothing loses its session, and the worker's other
 //     clients lose nothing.
-//   - At most Options.MaxIdle clients have no open session: one more waits until one has,
-//     and after Options.IdleWait ends the oldest of them.
+//   - At most Options.MaxIdle clients have no open session and none to resume: one more
+//     waits until one has, and after Options.IdleWait ends the oldest of them.
 //   - Messages that open and close sessions are never refused: they are kept for a worker
 //     whose queue is full. While more than MaxQueued bytes of them are kept for a worker,
 //     no session opens.

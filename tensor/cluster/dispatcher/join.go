@@ -60,10 +60,14 @@ func crowded(d *Dispatcher, now time.Time) bool {
 // displace ends the oldest of n clients without an open session, to make room for a new
 // one.
 func (d *Dispatcher) displace(p *peer, n int) {
-	text := fmt.Sprintf("%d clients are connected without an open session, at most %d can be, and this one is the oldest of them: "+
-		"open a session, or close the connection", n, d.o.MaxIdle)
+	turnOut(d, p, "idle", fmt.Sprintf("%d clients are connected without an open session, at most %d can be, and this one is the oldest of them: "+
+		"open a session, or close the connection", n, d.o.MaxIdle))
+}
+
+// turnOut ends a client without a session. The log has a limit for each kind of reason.
+func turnOut(d *Dispatcher, p *peer, kind, text string) {
 	d.stats.refused.Add(1)
-	d.warnings.Warn("idle", "client without a session ended", "peer", p, "reason", text)
+	d.warnings.Warn(kind, "client without a session ended", "peer", p, "reason", text)
 	p.tell(&wire.Fail{Code: wire.CodeQuota, Text: text})
 	d.lost(p, errors.New(text))
 }

@@ -76,8 +76,9 @@ func (r *resumed) hold(p *peer, m *ipc.Message) {
 	r.held[string(s.token)] = s
 }
 
-// resume handles a client's Resume. A client whose worker has not come waits, as one
-// without an open session.
+// resume handles a client's Resume. A client whose worker has not come waits, as one with
+// an open session: after a dispatcher's death very many may come before their workers do.
+// As many may wait as sessions may be open.
 func (r *resumed) resume(p *peer, m *ipc.Message) {
 	d := r.d
 	var named wire.Resume
@@ -88,12 +89,17 @@ func (r *resumed) resume(p *peer, m *ipc.Message) {
 		d.misbehaves(p, fmt.Sprintf("Resume with a token of %d bytes, while it has a session: %v", len(named.Token), p.session != nil || p.claim != ""))
 		return
 	}
-	p.claim = string(named.Token)
-	if s := r.held[p.claim]; s != nil {
+	token := string(named.Token)
+	if s := r.held[token]; s != nil {
 		r.bind(p, s)
 		return
 	}
-	r.claims[p.claim] = p
+	if n := len(r.claims); n >= d.o.MaxSessions {
+		turnOut(d, p, "claim", fmt.Sprintf("%d clients wait to resume their sessions, at most %d can", n, d.o.MaxSessions))
+		return
+	}
+	p.claim, r.claims[token] = token, p
+	d.peers.changed = true
 }
 
 // bind gives a session to the client that named it.

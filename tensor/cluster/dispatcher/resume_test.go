@@ -2,6 +2,7 @@ package dispatcher_test
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -156,4 +157,37 @@ func TestResumeTooMany(t *testing.T) {
 	w.send(wire.KindHeld, wire.Append(nil, &wire.Held{Session: 1, Over: true}))
 	f.sessions(0)
 	f.open(f.dial(ipc.RoleClient, "c"), w, "new")
+}
+
+// TestResumeCrowd: clients that wait to resume their sessions keep no other client out,
+// however many they are, up to MaxSessions.
+func TestResumeCrowd(t *testing.T) {
+	const many = 5
+	f := start(t, dispatcher.Options{MaxIdle: 2, MaxSessions: many, IdleWait: time.Hour})
+	var waiting []*peer
+	for i := range many {
+		p := f.dial(ipc.RoleClient, "old")
+		p.resume(fmt.Sprint("token ", i))
+		waiting = append(waiting, p)
+	}
+	for f.d.Stats().Clients < many {
+		if f.ctx.Err() != nil {
+			t.Fatalf("%+v, expected %d clients", f.d.Stats(), many)
+		}
+		runtime.Gosched()
+	}
+	w := f.dial(ipc.RoleWorker, "w")
+	w.send(wire.KindDevice, wire.Append(nil, &wire.Device{Last: many}))
+	opens := f.dial(ipc.RoleClient, "new")
+	id := f.open(opens, w, "new")
+	opens.Close()
+	w.closed(id, wire.CodeOK)
+	more := f.dial(ipc.RoleClient, "more")
+	more.resume("another token")
+	more.fail(wire.CodeQuota, fmt.Sprintf("%d clients wait to resume their sessions, at most %d can", many, many))
+	more.gone()
+	for i, p := range waiting {
+		w.send(wire.KindHeld, wire.Append(nil, &wire.Held{Session: uint64(1 + i), Token: fmt.Append(nil, "token ", i), Name: "old"}))
+		p.recv(wire.KindResume)
+	}
 }

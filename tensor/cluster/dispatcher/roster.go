@@ -31,12 +31,12 @@ type roster struct {
 	parking bool // the next round is the last one before the dispatcher sleeps
 	look    []*peer
 
-	// the clients and controls without an open session, unless changed
+	// the clients and controls that idle counts, unless changed
 	changed bool
 	idlers  map[ipc.Role]idlers
 }
 
-// idlers are the peers of a role without an open session.
+// idlers are the peers of a role without an open session or one to resume.
 type idlers struct {
 	n      int
 	oldest *peer
@@ -96,13 +96,13 @@ func (r *roster) sweep() {
 	r.all, r.warm = slices.DeleteFunc(r.all, isGone), slices.DeleteFunc(r.warm, isGone)
 }
 
-// idle counts the peers of a role that have no open session, and returns the oldest of
-// them.
+// idle counts the peers of a role that have no open session and wait to resume none, and
+// returns the oldest of them.
 func (r *roster) idle(role ipc.Role) (n int, oldest *peer) {
 	if r.changed || r.idlers == nil {
 		r.changed, r.idlers = false, map[ipc.Role]idlers{}
 		for _, p := range r.all {
-			if p.gone || p.session != nil && !p.session.over {
+			if p.gone || p.claim != "" || p.session != nil && !p.session.over {
 				continue
 			}
 			x := r.idlers[p.role]
