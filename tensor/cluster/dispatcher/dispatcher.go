@@ -30,6 +30,7 @@ type Dispatcher struct {
 	watchers  map[uint64]*peer  // controls that sent a Watch, by its number
 	asks      uint64            // number of the last of these
 	trainings trainings
+	trimmer   trimmer
 	stats     counters
 }
 

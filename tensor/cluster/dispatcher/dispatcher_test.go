@@ -379,7 +379,10 @@ func TestRefused(t *testing.T) {
 		asking[1].Close()
 		for more := true; more && f.ctx.Err() == nil; { // until its end was noticed
 			p := f.dial(ipc.RoleControl, "m")
-			p.send(wire.KindStatus, ask)
+			// it may be refused before it asks
+			if err := ipc.Send(f.ctx, p, ipc.Message{Kind: wire.KindStatus, Body: ask}); err != nil && !errors.Is(err, ipc.ErrPeerGone) {
+				t.Fatal(err)
+			}
 			m, err := p.Recv(f.ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -468,7 +471,7 @@ func TestStatus(t *testing.T) {
 
 // TestOptions: what makes no sense is said.
 func TestOptions(t *testing.T) {
-	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {IdleWait: -1}, {RingBytes: 1 << 16}} {
+	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {IdleWait: -1}, {KeepUnused: -1}, {RingBytes: 1 << 16}} {
 		if _, err := dispatcher.New(&o); !errors.Is(err, dispatcher.ErrOption) {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -39,6 +39,9 @@ const (
 	// defaultIdleWait is more than a client needs to open its session after it is
 	// accepted, on a machine that very many clients keep busy.
 	defaultIdleWait = 5 * time.Second
+
+	// defaultKeepUnused is more than a pause between the steps of a session.
+	defaultKeepUnused = 10 * time.Second
 )
 
 // Options configures a dispatcher. The zero value and nil are the documented defaults.
@@ -63,7 +66,8 @@ type Options struct {
 	// about sessions that open and close for a worker that does not. Default 4 MiB.
 	MaxQueued int
 
-	// MaxSessions is the most sessions at one time. Default 4096.
+	// MaxSessions is the most sessions at one time, and the most clients that wait to
+	// resume the session of another dispatcher. Default 4096.
 	MaxSessions int
 
 	// MaxIdle is the most clients without an open session, and the most controls. A
@@ -76,6 +80,10 @@ type Options struct {
 	// IdleWait is how long a client may be without an open session while others wait to
 	// be accepted. Default 5 s.
 	IdleWait time.Duration
+
+	// KeepUnused is about how long the memory of queues is kept in which nothing was
+	// sent. Default 10 s.
+	KeepUnused time.Duration
 
 	// RingBytes and AllowGID are those of ipc.Options, for ListenOptions.
 	RingBytes int
@@ -99,9 +107,10 @@ func (o *Options) withDefaults() (Options, error) {
 	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
 	c.MaxIdle = cmp.Or(c.MaxIdle, defaultMaxIdle)
 	c.IdleWait = cmp.Or(c.IdleWait, defaultIdleWait)
-	if c.IdleWait < 0 || c.AnswerWait < 0 || c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
-		return c, fmt.Errorf("%w: AnswerWait %v, MaxQueued %d, MaxSessions %d, MaxIdle %d, IdleWait %v: negative", ErrOption,
-			c.AnswerWait, c.MaxQueued, c.MaxSessions, c.MaxIdle, c.IdleWait)
+	c.KeepUnused = cmp.Or(c.KeepUnused, defaultKeepUnused)
+	if c.IdleWait < 0 || c.AnswerWait < 0 || c.KeepUnused < 0 || c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
+		return c, fmt.Errorf("%w: AnswerWait %v, MaxQueued %d, MaxSessions %d, MaxIdle %d, IdleWait %v, KeepUnused %v: negative", ErrOption,
+			c.AnswerWait, c.MaxQueued, c.MaxSessions, c.MaxIdle, c.IdleWait, c.KeepUnused)
 	}
 	if c.RingBytes != 0 && c.RingBytes < ipc.DefaultRingBytes {
 		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,

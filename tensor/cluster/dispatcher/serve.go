@@ -51,7 +51,10 @@ func (d *Dispatcher) round() bool {
 		worked = true
 	}
 	d.peers.sweep()
-	return worked
+	if worked {
+		d.trimmer.worked(&d.o)
+	}
+	return d.trimmer.round(d) || worked
 }
 
 // serve handles messages of one peer, as many as it has credit for.
@@ -151,6 +154,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 		_ = l.Close()
 	}
 	d.silence.rest()
+	d.trimmer.end()
 	d.warnings.Close()
 	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)
 	d.log.Info("stopping", "cause", cause, "clients", d.stats.clients.Load(), "workers", d.stats.workers.Load())
