@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,7 +117,12 @@ type figures struct {
 	mappings                int // all; the runtime's come with threads and large heaps
 	heap                    int // bytes in use of Go's heap
 	resident                int // KiB
+	kinds                   [len(soakKinds)]int
 }
+
+// soakKinds are what of the memory is printed and not compared: the resident KiB by kind
+// of mapping, and of those without a file the part that Go's runtime accounts for.
+var soakKinds = [...]string{"of files", "shared", "without a file", "heap in use", "heap idle", "stacks", "runtime's own"}
 
 // childWatched is another child that collects its garbage and writes its number of
 // goroutines and the size of its heap to a file, whenever it gets SIGUSR1.
@@ -132,7 +138,8 @@ func childWatched(ctx context.Context, args []string) error { // FILE CHILD ARGS
 			debug.FreeOSMemory() // what the first collection's cleanups let go of
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			_ = os.WriteFile(args[0]+".new", fmt.Append(nil, runtime.NumGoroutine(), m.HeapAlloc), 0o600)
+			_ = os.WriteFile(args[0]+".new", fmt.Append(nil, runtime.NumGoroutine(), " ", m.HeapAlloc, " ", m.HeapInuse>>10,
+				" ", (m.HeapIdle-m.HeapReleased)>>10, " ", m.StackSys>>10, " ", (m.MSpanSys+m.MCacheSys+m.BuckHashSys+m.GCSys+m.OtherSys)>>10), 0o600)
 			_ = os.Rename(args[0]+".new", args[0])
 		}
 	}()
@@ -248,7 +255,7 @@ func (s *soak) figures(long bool, before []figures) []figures {
 	all := s.read()
 	for same := 0; same < 5 && ctx.Err() == nil && s.grown(before, all, long) != nil; same++ {
 		next := s.read()
-		if !slices.Equal(next, all) {
+		if !slices.EqualFunc(next, all, figures.same) {
 			same = 0
 		}
 		all = next
@@ -274,7 +281,7 @@ func (s *soak) read() (all []figures) {
 			if err != nil || ctx.Err() != nil {
 				s.Fatalf("%s does not count its goroutines: %v, %v", p.name, err, ctx.Err())
 			}
-			_, _ = fmt.Sscan(string(text), &f.goroutines, &f.heap)
+			_, _ = fmt.Sscan(string(text), &f.goroutines, &f.heap, &f.kinds[3], &f.kinds[4], &f.kinds[5], &f.kinds[6])
 			<-time.After(time.Millisecond)
 		}
 		f.descriptors = s.files(p.post)
@@ -284,9 +291,40 @@ func (s *soak) read() (all []figures) {
 		}
 		f.mappings, f.shared = bytes.Count(maps, []byte("\n")), bytes.Count(maps, []byte("s "))
 		f.resident = limitstest.Resident(s, pid) >> 10
+		s.residents(pid, &f)
 		all = append(all, f)
 	}
 	return all
+}
+
+// residents takes from the kernel of which kinds of mappings the resident KiB are.
+func (s *soak) residents(pid int, f *figures) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		s.Fatal(err)
+	}
+	kind := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		switch first := fields[0]; {
+		case first == "Rss:":
+			n, _ := strconv.Atoi(fields[1])
+			f.kinds[kind] += n
+		case strings.HasSuffix(first, ":"): // another figure of the mapping
+		case strings.HasSuffix(fields[1], "s"): // 7f0c1c000000-7f0c1d000000 rw-s ...
+			kind = 1
+		case len(fields) > 5 && strings.HasPrefix(fields[5], "/"):
+			kind = 0
+		default:
+			kind = 2
+		}
+	}
+}
+
+// same reports whether the figures that are compared are the same.
+func (f figures) same(g figures) bool {
+	f.kinds = g.kinds
+	return f == g
 }
 
 // list returns the figures that are compared, with their names.
@@ -325,6 +363,9 @@ func (s *soak) compare(before, after []figures, at, end time.Duration, long bool
 		_, is := after[i].list(long)
 		for k := range names {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.3f\t\n", p.name, names[k], was[k], is[k], float64(is[k])/float64(was[k]))
+		}
+		for k, name := range soakKinds {
+			fmt.Fprintf(w, "%s\tKiB %s\t%d\t%d\t\t\n", p.name, name, before[i].kinds[k], after[i].kinds[k])
 		}
 	}
 	w.Flush()
