@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
-	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
 // Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers
@@ -55,62 +55,63 @@ func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 	}
 	switch from {
 	case tensor.F16:
-		return castFromHalf[element.Float16](to)
+		return castFromHalf(lw.table, lw.table.WidenF16, to)
 	case tensor.BF16:
-		return castFromHalf[element.BFloat16](to)
+		return castFromHalf(lw.table, lw.table.WidenBF16, to)
 	}
-	return numericBy[from].castTo(to)
+	return numericBy[from].castTo(lw.table, to)
 }
 
-func (numericOf[T]) castTo(to tensor.DType) loop {
+func (numericOf[T]) castTo(k *kernel.Table[float32], to tensor.DType) loop {
 	var one T = 1
 	isFloat := one/2 != 0
 	switch to {
 	case tensor.F32:
-		return map1(func(x T) float32 { return float32(x) })
+		return loop1(casts[T, float32])
 	case tensor.F64:
-		return map1(func(x T) float64 { return float64(x) })
+		return loop1(casts[T, float64])
 	case tensor.F16:
-		return map1(func(x T) element.Float16 { return element.ToFloat16(float32(x)) })
+		return toHalf[T](k.NarrowF16)
 	case tensor.BF16:
-		return map1(func(x T) element.BFloat16 { return element.ToBFloat16(float32(x)) })
+		return toHalf[T](k.NarrowBF16)
 	case tensor.Bool:
-		return map1(func(x T) uint8 { return truth(x != 0) })
+		return loop1(truths[T])
 	case tensor.I32:
 		if isFloat {
-			return map1(func(x T) int32 { return toI32(float64(x)) })
+			return loop1(floatToInt[T, int32])
 		}
-		return map1(func(x T) int32 { return int32(x) })
+		return loop1(casts[T, int32])
 	case tensor.I64:
 		if isFloat {
-			return map1(func(x T) int64 { return toI64(float64(x)) })
+			return loop1(floatToInt[T, int64])
 		}
-		return map1(func(x T) int64 { return int64(x) })
+		return loop1(casts[T, int64])
 	}
 	if isFloat {
 		return map1(func(x T) uint8 { return toU8(float64(x)) })
 	}
-	return map1(func(x T) uint8 { return uint8(x) })
+	return loop1(casts[T, uint8])
 }
 
-// castFromHalf goes by way of f32, which has all of its values.
-func castFromHalf[H interface {
-	element.Float16 | element.BFloat16
-	Float32() float32
-}](to tensor.DType) loop {
+// castFromHalf goes by way of f32, which has all values of the type that widen takes.
+func castFromHalf(k *kernel.Table[float32], widen func(dst []float32, x []uint16), to tensor.DType) loop {
 	switch to {
 	case tensor.F64:
-		return map1(func(x H) float64 { return float64(x.Float32()) })
+		return fromHalf(widen, casts[float32, float64])
 	case tensor.Bool:
-		return map1(func(x H) uint8 { return truth(x.Float32() != 0) })
+		return fromHalf(widen, truths[float32])
 	case tensor.I32:
-		return map1(func(x H) int32 { return toI32(float64(x.Float32())) })
+		return fromHalf(widen, floatToInt[float32, int32])
 	case tensor.I64:
-		return map1(func(x H) int64 { return toI64(float64(x.Float32())) })
+		return fromHalf(widen, floatToInt[float32, int64])
 	case tensor.F16:
-		return map1(func(x H) element.Float16 { return element.ToFloat16(x.Float32()) })
+		return fromHalf(widen, k.NarrowF16)
 	case tensor.BF16:
-		return map1(func(x H) element.BFloat16 { return element.ToBFloat16(x.Float32()) })
+		return fromHalf(widen, k.NarrowBF16)
 	}
-	return map1(func(x H) uint8 { return toU8(float64(x.Float32())) })
+	return fromHalf(widen, func(dst []uint8, x []float32) {
+		for i := range dst {
+			dst[i] = toU8(float64(x[i]))
+		}
+	})
 }

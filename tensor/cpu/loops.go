@@ -57,17 +57,17 @@ type loopsOf map[tensor.Op]loop
 
 // newLoops returns the loops of all dtypes of operands. Bools are bytes 0 and 1.
 func newLoops(f32 *kernel.Table[float32], f64 *kernel.Table[float64]) map[tensor.DType]loopsOf {
-	bools := numberLoops[uint8]()
-	maps.Copy(bools, loopsOf{
-		tensor.OpNot: map1(func(x uint8) uint8 { return x ^ 1 }),
-		tensor.OpAnd: map2(func(a, b uint8) uint8 { return a & b }),
-		tensor.OpOr:  map2(func(a, b uint8) uint8 { return a | b }),
-		tensor.OpXor: map2(func(a, b uint8) uint8 { return a ^ b }),
+	boolLoops := numberLoops[uint8]()
+	maps.Copy(boolLoops, loopsOf{
+		tensor.OpNot: loop1(notBools),
+		tensor.OpAnd: bools(func(a, b uint64) uint64 { return a & b }),
+		tensor.OpOr:  bools(func(a, b uint64) uint64 { return a | b }),
+		tensor.OpXor: bools(func(a, b uint64) uint64 { return a ^ b }),
 	})
 	return map[tensor.DType]loopsOf{
 		tensor.F32: floatLoops(f32), tensor.F64: floatLoops(f64),
 		tensor.I32: integerLoops[int32](), tensor.I64: integerLoops[int64](), tensor.U8: integerLoops[uint8](),
-		tensor.Bool: bools,
+		tensor.Bool: boolLoops,
 	}
 }
 
@@ -90,9 +90,8 @@ func floatLoops[T float](k *kernel.Table[T]) loopsOf {
 		l[op] = loop2(f)
 	}
 	maps.Copy(l, loopsOf{
-		tensor.OpFloor: map1(func(x T) T { return T(math.Floor(float64(x))) }),
-		tensor.OpCeil:  map1(func(x T) T { return T(math.Ceil(float64(x))) }),
-		tensor.OpSGD:   sgd(k), tensor.OpSGDM: sgdMomentum(k),
+		tensor.OpFloor: loop1(floors[T]), tensor.OpCeil: loop1(ceils[T]), tensor.OpClamp: clampBy(k),
+		tensor.OpSGD: sgd(k), tensor.OpSGDM: sgdMomentum(k),
 	})
 	for _, op := range []tensor.Op{tensor.OpAdamM, tensor.OpAdamV, tensor.OpAdamW} {
 		l[op] = adamLoop[T](op)
@@ -103,21 +102,10 @@ func floatLoops[T float](k *kernel.Table[T]) loopsOf {
 func integerLoops[T integer]() loopsOf {
 	l := numberLoops[T]()
 	maps.Copy(l, loopsOf{
-		tensor.OpNeg: map1(func(x T) T { return -x }),
-		tensor.OpAbs: map1(func(x T) T {
-			if x < 0 {
-				return -x
-			}
-			return x
-		}),
-		tensor.OpSquare: map1(func(x T) T { return x * x }),
-		tensor.OpRelu:   map1(func(x T) T { return max(x, 0) }),
-		tensor.OpAdd:    map2(func(a, b T) T { return a + b }),
-		tensor.OpSub:    map2(func(a, b T) T { return a - b }),
-		tensor.OpMul:    map2(func(a, b T) T { return a * b }),
-		tensor.OpPow:    map2(power[T]),
-		tensor.OpMax:    map2(func(a, b T) T { return max(a, b) }),
-		tensor.OpMin:    map2(func(a, b T) T { return min(a, b) }),
+		tensor.OpNeg: loop1(negInts[T]), tensor.OpAbs: loop1(absInts[T]), tensor.OpSquare: loop1(squareInts[T]), tensor.OpRelu: loop1(reluInts[T]),
+		tensor.OpAdd: loop2(addInts[T]), tensor.OpSub: loop2(subInts[T]), tensor.OpMul: loop2(mulInts[T]),
+		tensor.OpMax: loop2(maxInts[T]), tensor.OpMin: loop2(minInts[T]),
+		tensor.OpPow: map2(power[T]),
 	})
 	return l
 }
@@ -125,16 +113,7 @@ func integerLoops[T integer]() loopsOf {
 // numberLoops returns those that every dtype has.
 func numberLoops[T number]() loopsOf {
 	return loopsOf{
-		tensor.OpSign: map1(func(x T) T {
-			switch {
-			case x > 0:
-				return 1
-			case x < 0:
-				var one T = 1
-				return -one
-			}
-			return x // 0 and NaN
-		}),
+		tensor.OpSign: loop1(signs[T]),
 		tensor.OpClamp: func(dst pointer, in *[4]pointer, s []float64, n int) {
 			lo, hi := convert[T](s[0]), convert[T](s[1])
 			d := elems[T](dst, n)
@@ -148,12 +127,10 @@ func numberLoops[T number]() loopsOf {
 				d[i] = v
 			}
 		},
-		tensor.OpEq: map2(func(a, b T) uint8 { return truth(a == b) }),
-		tensor.OpNe: map2(func(a, b T) uint8 { return truth(a != b) }),
-		tensor.OpLt: map2(func(a, b T) uint8 { return truth(a < b) }),
-		tensor.OpLe: map2(func(a, b T) uint8 { return truth(a <= b) }),
-		tensor.OpGt: map2(func(a, b T) uint8 { return truth(a > b) }),
-		tensor.OpGe: map2(func(a, b T) uint8 { return truth(a >= b) }),
+		tensor.OpEq: loop2(equal[T]), tensor.OpNe: loop2(unequal[T]),
+		tensor.OpLt: loop2(less[T]), tensor.OpLe: loop2(lessEqual[T]),
+		tensor.OpGt: loop2(func(dst []uint8, a, b []T) { less(dst, b, a) }),
+		tensor.OpGe: loop2(func(dst []uint8, a, b []T) { lessEqual(dst, b, a) }),
 	}
 }
 
@@ -217,12 +194,13 @@ func truth(b bool) uint8 {
 func (movesOf[T]) where() loop {
 	return func(dst pointer, in *[4]pointer, _ []float64, n int) {
 		d, c, a, b := elems[T](dst, n), elems[uint8](in[0], n), elems[T](in[1], n), elems[T](in[2], n)
-		for i := range d {
-			if c[i] != 0 {
-				d[i] = a[i]
-			} else {
-				d[i] = b[i]
+		for i, yes := range c {
+			// both are read, and no branch depends on which it is
+			v, w := b[i], a[i]
+			if yes != 0 {
+				v = w
 			}
+			d[i] = v
 		}
 	}
 }

@@ -88,7 +88,7 @@ type numeric interface {
 	cumsum(s *compile.Step) func(r *run) error
 	indexAdd(s *compile.Step) func(r *run) error
 	scatterAdd(s *compile.Step) func(r *run) error
-	castTo(to tensor.DType) loop
+	castTo(k *kernel.Table[float32], to tensor.DType) loop
 }
 
 type numericOf[T number] struct{}
