@@ -68,6 +68,7 @@
 //	tap.go                                 a conn that calls and control share
 //	control.go blame.go resolve.go         what ranks tell each other; the rank at fault
 //	flight.go                              the last calls, written down when one fails
+//	events.go                              every call, written to a file for a timeline
 //	work.go lane.go run.go                 one call at a time, and calls that were started
 //	tags.go                                sends and receives with tags, beside the calls
 //	compose.go group.go                    groups

@@ -51,6 +51,12 @@ type Options struct {
 	// RINGSIDE_FLIGHT, or a folder in the user's cache; "off" is none there too.
 	Flight string
 
+	// Events is a folder for the events of this rank: Init and InitOver make a file in it
+	// to which this group, and those that Split, Sub and Shrink make of it, write each
+	// call that ends, for ReadEvents. A file has at most 128 MiB. Empty: none, but Init
+	// takes RINGSIDE_EVENTS, which `ringside run --trace` sets.
+	Events string
+
 	// Logger is told why a group failed, and nothing per call. nil discards.
 	Logger *slog.Logger
 
@@ -75,6 +81,9 @@ type Options struct {
 	name    string
 	verdict *verdict // for the launcher of the world; nil if it does not ask for it
 	inWorld []int    // the ranks of the world that the group's are, nil for the same
+
+	recorder *recorder // of this process's events; nil for none
+	tape     *tape     // its part for this group; nil without one
 }
 
 // exchangeFunc returns what each rank gave, by rank.
@@ -182,6 +191,9 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 		g.control.close()
 		return nil, fmt.Errorf("collective: rank %d of %d could not join: %w", rank, g.size, err)
 	}
+	if c.recorder != nil {
+		g.options.tape = c.recorder.begin(g)
+	}
 	g.control.start()
 	return g, nil
 }
@@ -229,6 +241,9 @@ func (g *Group) Close() error {
 		g.tags.close()
 		g.lane.drain()
 		g.err = errors.Join(g.comm.Close(), g.control.close())
+		if t := g.options.tape; t != nil {
+			g.err = errors.Join(g.err, t.close())
+		}
 		if w := g.options.Waiter; w != nil {
 			// It holds the last context that it waited with, which may live long. Give it
 			// another.

@@ -56,6 +56,7 @@ func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group,
 	world, secret := store.World(), store.Key()
 	o.Flight = FlightFolder(cmp.Or(o.Flight, world.Flight))
 	o.mesh = &route.MeshOptions{Secret: secret, TLS: world.TLS, Logger: o.Logger, Bind: o.Bind}
+	o.Events = cmp.Or(o.Events, world.Events)
 	members, err := o.open(ctx, world.Rank, world.Size, store.AllGather)
 	if err != nil {
 		return nil, err
@@ -63,5 +64,5 @@ func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group,
 	if world.Verdict != "" {
 		o.verdict = &verdict{path: world.Verdict}
 	}
-	return New(ctx, world.Rank, members, o)
+	return o.make(ctx, world.Rank, members, world.Epoch)
 }

@@ -41,7 +41,7 @@ func InitOver(ctx context.Context, ranks *Ranks, o *Options) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("collective: rank %d of %d: %w", ranks.Rank, ranks.Size, err)
 	}
-	g, err := New(ctx, ranks.Rank, members, &c)
+	g, err := c.make(ctx, ranks.Rank, members, 0)
 	if err != nil {
 		return nil, err
 	}

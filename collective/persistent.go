@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"time"
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/algorithm/onehost"
@@ -77,7 +78,14 @@ func (p *Persistent) Run(ctx context.Context) error {
 	}
 	ended := false
 	defer l.ended(&ended)
+	t, began := p.group.options.tape, time.Time{}
+	if t != nil {
+		began = time.Now()
+	}
 	err := p.run(ctx)
+	if t != nil {
+		t.call(recordCall, began, p.numbered(p.group.lane.calls()), 0, 0, err)
+	}
 	ended = true
 	return err
 }

@@ -9,9 +9,22 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// run makes a call, which was checked, on the group's comm. The lane calls it, one call
-// at a time. A call does not begin if its context is over.
+// run makes a call, which was checked, on the group's comm, and notes it if that is
+// wanted. The lane calls it, one call at a time. A call does not begin if its context is
+// over.
 func (g *Group) run(ctx context.Context, r *protocol.Request, over error) error {
+	t := g.options.tape
+	if t == nil {
+		return g.perform(ctx, r, over)
+	}
+	began := time.Now()
+	err := g.perform(ctx, r, over)
+	t.call(recordCall, began, r.Call, r.Peer, 0, err)
+	return err
+}
+
+// perform is run without the note.
+func (g *Group) perform(ctx context.Context, r *protocol.Request, over error) error {
 	g.number(r)
 	flown := g.flight.begin(&r.Call, len(r.Dst), g.born)
 	if g.failure.Load() != nil || g.left.Load() != nil {

@@ -141,6 +141,9 @@ func (t *tags) ended(d *delivery, err error) {
 		d.from = d.transfer.Peer
 		t.group.bytes.Add(uint64(len(d.transfer.Buf)))
 	}
+	if tape := t.group.options.tape; tape != nil {
+		tape.call(recordTagged, d.began, d.request.Call, d.from, d.transfer.Tag, err)
+	}
 	close(d.done)
 }
 

@@ -58,6 +58,10 @@ type Options struct {
 	MasterAddr string
 	MasterPort int
 
+	// Events is a folder of this host for the events of local ranks, which
+	// collective.ReadEvents reads. Empty: none.
+	Events string
+
 	// Restarts is how often all ranks are started again after one failed.
 	Restarts int
 
@@ -294,6 +298,9 @@ func (s *settled) variables(p place, epoch int) []string {
 	if s.folder != nil {
 		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+s.socket(epoch), "RINGSIDE_VERDICT="+s.verdict(p.rank, epoch))
 	}
+	if s.Events != "" {
+		vars = append(vars, "RINGSIDE_EVENTS="+s.Events)
+	}
 	return append(vars, s.Env...)
 }
 
@@ -303,7 +310,7 @@ func inherited(environ []string) []string {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
 		switch name {
-		case "RINGSIDE_RENDEZVOUS", "RINGSIDE_VERDICT", "RINGSIDE_EPOCH", "RINGSIDE_SECRET_FILE", "TORCHELASTIC_USE_AGENT_STORE":
+		case "RINGSIDE_RENDEZVOUS", "RINGSIDE_VERDICT", "RINGSIDE_EVENTS", "RINGSIDE_EPOCH", "RINGSIDE_SECRET_FILE", "TORCHELASTIC_USE_AGENT_STORE":
 		default:
 			out = append(out, e)
 		}

@@ -45,6 +45,7 @@
 //	RINGSIDE_EPOCH        the number of the attempt
 //	RINGSIDE_VERDICT      a file in which the launcher looks for a [Verdict]
 //	RINGSIDE_FLIGHT       a folder for ranks' last calls when one fails; off: none
+//	RINGSIDE_EVENTS       a folder for each call of the ranks; none if it is not set
 //
 // # The address of rank 0
 //

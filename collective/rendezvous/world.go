@@ -66,6 +66,10 @@ type World struct {
 	// "off" for none, empty where nothing is said.
 	Flight string
 
+	// Events is a folder in which ranks write their events for the launcher; empty if it
+	// asks for none.
+	Events string
+
 	rankName string // the variable that Rank is from
 
 	// Source is the origin of this, for logs: "torchrun's variables".
@@ -140,6 +144,7 @@ func Resolve(lookup Lookup, o *Overrides) (World, error) {
 // everything.
 func (e *environment) common(over Overrides, w *World) {
 	w.RuntimeDir, w.Verdict, w.Flight = e.text("XDG_RUNTIME_DIR"), e.text("RINGSIDE_VERDICT"), e.text("RINGSIDE_FLIGHT")
+	w.Events = e.text("RINGSIDE_EVENTS")
 	if at := e.text("RINGSIDE_RENDEZVOUS"); at != "" {
 		e.rendezvous(at, w)
 	}

@@ -118,7 +118,7 @@ func help() *cobra.Command {
 
 // noFlags are the variables with our prefix that tell ranks where they are
 // (collective/rendezvous).
-var noFlags = []string{"RINGSIDE_SECRET", "RINGSIDE_RENDEZVOUS", "RINGSIDE_EPOCH", "RINGSIDE_VERDICT", "RINGSIDE_SERVICE"}
+var noFlags = []string{"RINGSIDE_SECRET", "RINGSIDE_RENDEZVOUS", "RINGSIDE_EPOCH", "RINGSIDE_VERDICT", "RINGSIDE_EVENTS", "RINGSIDE_SERVICE"}
 
 // allFlags returns the flags of all commands; of those of one name only one.
 func allFlags(root *cobra.Command) *pflag.FlagSet {

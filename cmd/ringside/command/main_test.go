@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("RINGSIDE_FLIGHT") == "" {
 		os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	}
+	if len(os.Args) > 1 && os.Args[1] == rankArgument {
+		os.Exit(rankOfTest())
+	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		ctx := StopContext(context.Background())
 		os.Exit(Main(ctx, NewRootCommand()))

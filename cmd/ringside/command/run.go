@@ -23,6 +23,7 @@ func newRun() *cobra.Command {
 		hosts  string
 		rsh    string
 		asJSON bool
+		events rankTrace
 	)
 	c := &cobra.Command{
 		Use:   "run [flags] [--] program [arguments]",
@@ -33,6 +34,8 @@ WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), and waits for them. collective.Init d
 When one fails, all others are ended, by SIGTERM and later SIGKILL, and run's exit status is that of the rank whose failure
 began it; with --restarts they are all started again. An interrupt ends them too, a second one at once. Ranks have no standard
 input.
+
+With --trace the calls of all ranks go to one file, a timeline that trace view and https://ui.perfetto.dev read.
 
 With --hosts the ranks run on other hosts, by ssh: the program must be there under the same path, as must the
 working directory, and ssh must need no password. Put "localhost" for this host.
@@ -70,7 +73,15 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 			if asJSON {
 				o.Stdout = o.Stderr
 			}
+			if err := events.begin(&o); err != nil {
+				return err
+			}
 			sum, err := launch.Run(cmd.Context(), o)
+			if errTrace := events.end(o.Stderr); err == nil {
+				err = errTrace
+			} else if errTrace != nil {
+				log.Warn("no trace", "error", errTrace)
+			}
 			if errors.Is(err, launch.ErrOption) {
 				return usagef("%v", err)
 			}
@@ -97,6 +108,7 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 	f.IntVar(&o.MasterPort, "master-port", 0, "port on which rank 0 listens (default: a free one)")
 	f.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "how long ranks have to end after SIGTERM")
 	tlsFlags(f, &tls)
+	events.flags(f)
 	f.BoolVar(&asJSON, "json", false, "print a summary as JSON; what the ranks print goes to standard error")
 	return c
 }

@@ -100,18 +100,25 @@ func (r *recording) begin(ctx context.Context, m *client.Monitor) (err error) {
 			_ = r.close()
 		}
 	}()
-	if r.mib < 1 || r.mib > maxTraceMiB {
-		return usagef("--trace-mib %d: expected 1 to %d", r.mib, maxTraceMiB)
-	}
-	o := trace.Options{MaxBytes: int64(r.mib) << 20}
-	if o.Trace, err = r.create(r.path); err != nil {
+	o, err := r.options()
+	if err != nil {
 		return err
 	}
-	if o.Log, err = r.create(r.log); err != nil {
-		return err
-	}
-	r.Recorder, err = trace.Start(ctx, m, &o)
+	r.Recorder, err = trace.Start(ctx, m, o)
 	return err
+}
+
+// options makes the files.
+func (r *recording) options() (o *trace.Options, err error) {
+	if r.mib < 1 || r.mib > maxTraceMiB {
+		return nil, usagef("--trace-mib %d: expected 1 to %d", r.mib, maxTraceMiB)
+	}
+	o = &trace.Options{MaxBytes: int64(r.mib) << 20}
+	if o.Trace, err = r.create(r.path); err != nil {
+		return nil, err
+	}
+	o.Log, err = r.create(r.log)
+	return o, err
 }
 
 // of begins to record c, if that is wanted.
@@ -146,7 +153,10 @@ func (r *recording) create(path string) (io.Writer, error) {
 }
 
 func (r *recording) close() error {
-	errs := []error{r.monitor.Close()}
+	var errs []error
+	if r.monitor != nil { // ranks have none
+		errs = append(errs, r.monitor.Close())
+	}
 	for _, f := range r.files {
 		errs = append(errs, f.Close())
 	}

@@ -24,6 +24,7 @@ var kinds = [...]kind{
 	{"compile", catCompile, color.RGBA{0x6a, 0xa8, 0x4f, 0xff}},
 	{"programs", catProgram, color.RGBA{0x3d, 0x85, 0xc6, 0xff}},
 	{"collectives", catCollective, color.RGBA{0xcc, 0x33, 0x33, 0xff}},
+	{"calls", catCall, color.RGBA{0xc2, 0x7b, 0xa0, 0xff}},
 	{"waits", catWait, color.RGBA{0xb7, 0xb7, 0xb7, 0xff}},
 }
 
@@ -72,7 +73,7 @@ func draw(f *File) *picture {
 		for c := range l.share {
 			s := &l.share[c]
 			// Programs and collectives are parts of messages, waits of submits.
-			s[0] = max(s[0]-s[5], 0)
+			s[0] = max(s[0]-s[len(s)-1], 0)
 			s[1] = max(s[1]-s[2]-s[3]-s[4], 0)
 			for k := range s {
 				s[k] = min(s[k], 1)

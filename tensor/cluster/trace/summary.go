@@ -25,6 +25,7 @@ type Lane struct {
 	Waiting float64 // for other workers, or for an answer
 	process int
 	client  bool
+	rank    bool
 }
 
 // Summary says where the time of a trace went. Times are seconds.
@@ -61,6 +62,8 @@ const (
 	phaseRecord  = "client: between submits (records, reads data)"
 	phaseSubmit  = "client: submit, without waiting"
 	phaseAnswer  = "client: wait for answers"
+	phaseCalls   = "ranks: in calls, waiting for others or moving bytes"
+	phaseCompute = "ranks: between calls"
 )
 
 // span is a part of the time, in microseconds.
@@ -119,6 +122,11 @@ func Summarize(f *File) *Summary {
 			l.Working -= took / 1e6
 			l.Waiting += took / 1e6
 			add(phases, phaseWait, took, e.number("bytes"))
+		case "X" + catCall:
+			l.rank = true
+			l.Waiting += took / 1e6
+			add(phases, phaseCalls, took, e.number("bytes"))
+			add(ops, e.Name, took, e.number("bytes"))
 		case "b" + catCollective:
 			begun[fmt.Sprint(e.PID, e.ID)] = e
 		case "e" + catCollective:
@@ -178,6 +186,9 @@ func Summarize(f *File) *Summary {
 		}
 		if idle := (at.to-at.from)/1e6 - l.Working - l.Waiting; l.client {
 			phases[phaseRecord] = &Item{Name: phaseRecord, Count: 1, Seconds: max(idle, 0)}
+			l.Working += max(idle, 0)
+		} else if l.rank {
+			add(phases, phaseCompute, 1e6*max(idle, 0), 0)
 			l.Working += max(idle, 0)
 		} else {
 			add(phases, phaseIdle, 1e6*max(idle, 0), 0)
@@ -278,6 +289,10 @@ func (s *Summary) Advice() string {
 		return head + "Workers wait for the slowest: compare their lanes. Fewer and larger collectives (--accumulate), layers on stages (--stages) or fewer workers help."
 	case phaseMessage:
 		return head + "Messages cost more than what they ask for: let more operations come between two reads of a value, and upload less often."
+	case phaseCalls:
+		return head + "Ranks wait for the slowest: compare their lanes. If they come together, fewer and larger calls (AllReduceMany), memory of Alloc, and calls beside the computation (Async) help."
+	case phaseCompute:
+		return head + "Calls are not what takes the time; the program between them is."
 	case phaseCompile:
 		return head + "Programs are new again and again: keep shapes the same from step to step, so that plans are found again."
 	case phaseIdle:
@@ -341,7 +356,7 @@ func (s *Summary) Write(w io.Writer, most int) error {
 		fmt.Fprintf(tw, "%s\t%s\t%d\n", x.Name, seconds(x.Seconds), x.Count)
 	}
 	if len(s.Ops) > 0 {
-		fmt.Fprintf(tw, "\noperations of a step\ttime\ttimes\tbytes\n")
+		fmt.Fprintf(tw, "\noperations\ttime\ttimes\tbytes\n")
 	}
 	for _, x := range s.Ops[:min(len(s.Ops), most)] {
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\n", clip(x.Name), seconds(x.Seconds), x.Count, bytes(x.Bytes))

@@ -21,6 +21,7 @@ const (
 	catWait       = "wait"
 	catFlow       = "flow"
 	catStepMark   = "training step"
+	catCall       = "call" // of a rank
 )
 
 // Threads of a process in the file.
@@ -74,7 +75,7 @@ func newWriter(file, log io.Writer, most int64) *writer {
 	}
 	if log != nil {
 		w.log = bufio.NewWriterSize(log, 1<<16)
-		n, err := fmt.Fprintln(w.log, "seq time_us event source op bytes took_us details")
+		n, err := fmt.Fprintln(w.log, "seq time_us event source op shapes bytes took_us details")
 		w.logged, w.err = int64(n), errors.Join(w.err, err)
 	}
 	return w
@@ -212,8 +213,8 @@ func appendJSON(b []byte, e *entry) []byte {
 	return append(b, '}')
 }
 
-// appendLine appends an event as text: its number, time, kind, process, what it is,
-// bytes, how long it took, and its other arguments.
+// appendLine appends an event as text: its number, time, kind, process, what it is, its
+// shapes, bytes, how long it took, and its other arguments.
 func (w *writer) appendLine(b []byte, e *entry) []byte {
 	b = strconv.AppendInt(b, int64(w.seq), 10)
 	b = appendMicros(append(b, ' '), e.at)
@@ -224,19 +225,20 @@ func (w *writer) appendLine(b []byte, e *entry) []byte {
 	b = strconv.AppendQuote(append(b, ' '), cat)
 	b = strconv.AppendQuote(append(b, ' '), w.names[e.process-1])
 	b = append(strconv.AppendQuote(append(b, ' '), e.name), ' ')
-	bytes := len(b)
+	columns := [2]string{"-", "-"}
 	for _, a := range e.args {
-		if a.key == "bytes" {
-			b = strconv.AppendUint(b, a.n, 10)
+		switch a.key {
+		case "shapes":
+			columns[0] = strconv.Quote(a.text)
+		case "bytes":
+			columns[1] = strconv.FormatUint(a.n, 10)
 		}
 	}
-	if len(b) == bytes {
-		b = append(b, '-')
-	}
+	b = append(append(append(b, columns[0]...), ' '), columns[1]...)
 	b = appendMicros(append(b, ' '), e.took)
 	for _, a := range e.args {
 		switch {
-		case a.key == "bytes":
+		case a.key == "bytes", a.key == "shapes":
 		case a.text != "":
 			b = strconv.AppendQuote(append(append(append(b, ' '), a.key...), '='), a.text)
 		default:

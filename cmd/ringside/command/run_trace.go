@@ -1,0 +1,66 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/launch"
+	"github.com/ringside-go/ringside/tensor/cluster/trace"
+)
+
+// rankTrace is the trace of a run's ranks.
+type rankTrace struct {
+	recording
+	dir  string // where ranks write
+	into *trace.Options
+}
+
+// begin makes the files, and the folder where ranks write, if a trace is wanted.
+func (r *rankTrace) begin(o *launch.Options) (err error) {
+	if !r.wanted() {
+		return nil
+	}
+	for _, h := range o.Hosts {
+		if h.Name != launch.Localhost {
+			return usagef("--trace and --log are for ranks of this host, which read one clock: leave --hosts out (found %q)", h.Name)
+		}
+	}
+	if r.into, err = r.options(); err != nil {
+		return errors.Join(err, r.close())
+	}
+	if r.dir, err = os.MkdirTemp("", "ringside-events-"); err != nil {
+		return errors.Join(err, r.close())
+	}
+	o.Events = r.dir
+	return nil
+}
+
+// end writes the files, and says what is in them.
+func (r *rankTrace) end(said io.Writer) error {
+	if r.into == nil {
+		return nil
+	}
+	name := r.path
+	if name == "" {
+		name = r.log
+	}
+	ranks, err := collective.ReadEvents(r.dir)
+	n, dropped := 0, uint64(0)
+	if err == nil {
+		n, dropped, err = trace.WriteRanks(ranks, r.into)
+	}
+	if err = errors.Join(err, r.close(), os.RemoveAll(r.dir)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Fprintf(said, "%d events of %d ranks in %s\n", n, len(ranks), name)
+	if len(ranks) == 0 {
+		fmt.Fprintln(said, "ranks have events once they call collective.Init")
+	}
+	if dropped > 0 {
+		fmt.Fprintf(said, "%d events had no room: --trace-mib %d is the most that a file may have, and 128 MiB what a rank may write\n", dropped, r.mib)
+	}
+	return nil
+}
