@@ -271,7 +271,8 @@ func readFull(fd int, b []byte) error { return transferAll(syscall.Read, "readin
 
 func writeAll(fd int, b []byte) error { return transferAll(syscall.Write, "writing to", fd, b) }
 
-// transferAll calls a system call until it has taken all of b. The error is io.EOF at the end.
+// transferAll calls a system call until it has taken all of b. The error is io.EOF at the
+// end.
 func transferAll(call func(fd int, b []byte) (int, error), does string, fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := call(fd, b)
