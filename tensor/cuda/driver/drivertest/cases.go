@@ -38,7 +38,7 @@ func (e *env) facts(t *testing.T) {
 }
 
 // contexts checks that a context is current on one thread alone, and that the primary
-// context is one for all who retain it.
+// context is the same however often it is retained.
 func (e *env) contexts(t *testing.T) {
 	d := must(e.DeviceGet(0))(t)
 	c := must(e.PrimaryRetain(d))(t)

@@ -38,7 +38,7 @@ func transpose(s isa) {
 // registers of the rows.
 func turn(s isa, r []reg.VecVirtual) []reg.VecVirtual {
 	if s.double {
-		pairs(s, r)
+		pairs(s, r, VUNPCKLPD, VUNPCKHPD)
 	} else {
 		quads(s, r)
 	}
@@ -55,15 +55,21 @@ func turn(s isa, r []reg.VecVirtual) []reg.VecVirtual {
 	return out
 }
 
+// pairs interleaves the numbers of two rows at a time: vector 2*i+j holds, in each
+// 128-bit lane, half j of the lane of rows 2i and 2i+1.
+func pairs(s isa, r []reg.VecVirtual, low, high func(...Op)) {
+	for i := 0; i < len(r); i += 2 {
+		lo := s.vec()
+		low(r[i+1], r[i], lo)
+		high(r[i+1], r[i], r[i+1])
+		r[i] = lo
+	}
+}
+
 // quads interleaves four rows at a time: vector 4*i+j holds, in each 128-bit lane, column
 // j of the lane of rows 4i to 4i+3. It works within the registers of the rows.
 func quads(s isa, r []reg.VecVirtual) {
-	for i := 0; i < len(r); i += 2 {
-		lo := s.vec()
-		VUNPCKLPS(r[i+1], r[i], lo)
-		VUNPCKHPS(r[i+1], r[i], r[i+1])
-		r[i] = lo
-	}
+	pairs(s, r, VUNPCKLPS, VUNPCKHPS)
 	for i := 0; i < len(r); i += 4 {
 		c0, c2 := s.vec(), s.vec()
 		VUNPCKLPD(r[i+2], r[i], c0)
@@ -88,17 +94,6 @@ func fourLanes(r ...reg.VecVirtual) (out [4]reg.VecVirtual) {
 		VSHUFF32X4(U8(0xdd), half[1], half[0], out[q+2])
 	}
 	return out
-}
-
-// pairs interleaves two rows of float64 at a time: vector 2*i+j holds, in each 128-bit
-// lane, column j of the lane of rows 2i and 2i+1.
-func pairs(s isa, r []reg.VecVirtual) {
-	for i := 0; i < len(r); i += 2 {
-		lo := s.vec()
-		VUNPCKLPD(r[i+1], r[i], lo)
-		VUNPCKHPD(r[i+1], r[i], r[i+1])
-		r[i] = lo
-	}
 }
 
 // twoLanes returns vectors of the 128-bit lanes of r, whose registers it changes: the
