@@ -184,7 +184,11 @@ func (c *control) pump() {
 		}
 		// before the messages: what was sent before the end must be seen first
 		ended := t.Conn.Err()
-		for m, ok := t.take(); ok; m, ok = t.take() {
+		for n := 0; n < tapBurst || ended != nil; n++ {
+			m, ok := t.take(ended != nil)
+			if !ok {
+				break
+			}
 			c.received.Add(1)
 			c.handle(rank, m)
 		}

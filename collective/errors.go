@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ringside-go/ringside/collective/internal/tagged"
 	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -50,6 +51,10 @@ var (
 
 	// ErrOption is returned for an option outside its range.
 	ErrOption = errors.New("collective: bad option")
+
+	// ErrBacklog is returned for a send with a tag while 16,384 others to that rank wait
+	// for their receives.
+	ErrBacklog = tagged.ErrBacklog
 
 	// ErrExcluded is returned by Shrink to a rank that the others went on without.
 	ErrExcluded = errors.New("collective: not among the survivors")

@@ -15,7 +15,8 @@ const AnyRank = tagged.AnyRank
 // that type. Two ranks and a tag are a lane: its messages arrive in their order. Lanes do
 // not wait for each other, nor for the group's calls, and any goroutine may use them at
 // any time. A message of at most 32 KiB does not wait for its receive, up to 256 KiB of
-// them to one rank. A message to oneself is kept until it is received. Errors end the
+// them to one rank. While 16,384 messages to one rank wait, further ones are refused
+// (ErrBacklog). A message to oneself is kept until it is received. Errors end the
 // group as those of other calls do. Options.Timeout counts from the beginning of the
 // transfer and from each piece of it that moves.
 func SendTag[T Element](ctx context.Context, g *Group, buf []T, to int, tag uint32) error {

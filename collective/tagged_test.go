@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/internal/tagged"
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
@@ -364,6 +368,34 @@ func TestTaggedErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTaggedFlood: a rank that offers messages without end ends the group, with an error
+// that names it and the bound.
+func TestTaggedFlood(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			if g.Rank() != 1 {
+				_, err := RecvTag(ctx, g, make([]byte, 1), 1, 0)
+				return err
+			}
+			call := protocol.Call{Seq: 1, Kind: protocol.Send, DType: element.U8, Count: 1 << 20}
+			for id := uint64(1); g.Err() == nil; {
+				offer := call.Append(binary.LittleEndian.AppendUint64(make([]byte, 8), id))
+				binary.LittleEndian.PutUint32(offer, uint32(id))
+				if g.control.taps[0].Post(tagged.Offer, offer, nil) == nil {
+					id++
+				}
+			}
+			return g.Barrier(ctx)
+		}) {
+			e := asError(t, r, err)
+			if want := fmt.Sprintf("%d messages that no receive waits for", tagged.OfferMax); !errors.Is(err, ErrPeerLost) || e.Rank != 1 || !strings.Contains(err.Error(), want) {
+				t.Errorf("rank %d blames %d: %v", r, e.Rank, err)
+			}
+		}
+	})
 }
 
 // TestTaggedLeft: a rank that closes its group ends the sends and receives that need it,

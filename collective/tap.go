@@ -15,6 +15,10 @@ import (
 // use lower ones.
 const kindTagged uint32 = 0xe00000
 
+// tapBurst is how many messages are taken in at a time: a rank that sends as fast as this
+// one receives keeps it from nothing else.
+const tapBurst = 256
+
 // Kinds of the group's own messages.
 const (
 	kindControl uint32 = 0xf00000 + iota
@@ -73,7 +77,10 @@ func (t *tap) Abort() {
 func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
-	for len(t.kept) == 0 {
+	for n := 0; len(t.kept) == 0; n++ {
+		if n == tapBurst {
+			return ipc.Message{}, false, nil
+		}
 		m, ok, err := t.Conn.TryRecv()
 		if !ok || err != nil || m.Kind < kindTagged {
 			t.held = ok && err == nil
@@ -102,14 +109,17 @@ func (t *tap) keep(m ipc.Message) {
 	t.Conn.Release()
 }
 
-// sift takes in all messages that have come, and reports whether one was for the comm. It
+// sift takes in messages that have come, and reports whether one was for the comm. It
 // does nothing while another receives.
 func (t *tap) sift() (forComm bool) {
 	if !t.recv.TryLock() {
 		return false
 	}
 	defer t.recv.Unlock()
-	for !t.held {
+	for range tapBurst {
+		if t.held {
+			break
+		}
 		m, ok, err := t.Conn.TryRecv()
 		if !ok || err != nil {
 			break
@@ -164,12 +174,13 @@ func (t *tap) Release() {
 // Close does nothing: the control says goodbye on the conn and then closes it by shut.
 func (t *tap) Close() error { return nil }
 
-// take returns the next message of the control, false when there is none now.
-func (t *tap) take() (ipc.Message, bool) {
+// take returns the next message of the control, false when none was found. It looks for
+// one among all that have come if the conn is at its end, so that no more come.
+func (t *tap) take(ended bool) (ipc.Message, bool) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
-	for len(t.news) == 0 {
-		if t.held {
+	for n := 0; len(t.news) == 0; n++ {
+		if t.held || n >= tapBurst && !ended {
 			return ipc.Message{}, false
 		}
 		m, ok, err := t.Conn.TryRecv()

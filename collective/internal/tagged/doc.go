@@ -25,8 +25,9 @@
 // # Memory
 //
 // A receiver keeps at most Kept bytes of each sender's messages that it did not ask for,
-// and of messages that are offered the header alone. More is a fault of the sender
-// ([ipc.ErrCorrupt]). A sender keeps nothing: the buffer of a message is read until its
+// and of messages that are offered the header alone, for OfferMax of them. More is a
+// fault of the sender ([ipc.ErrCorrupt]), whose Send refuses what could become more
+// ([ErrBacklog]). A sender keeps nothing: the buffer of a message is read until its
 // transfer has ended.
 //
 // # Memory that is shared

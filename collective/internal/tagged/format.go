@@ -36,7 +36,7 @@ const (
 	Kept     = 256 << 10 // of eager messages that the receiver keeps, with their headers
 	PieceMax = 64 << 10  // bytes of a piece
 	Window   = 512 << 10 // bytes of pieces that are on their way
-	OfferMax = 1 << 20   // offers of one rank that the receiver keeps
+	OfferMax = 16 << 10  // offers of one rank that the receiver keeps: some 4 MiB
 
 	headerBytes = 56
 	acceptBytes = 8

@@ -1,11 +1,17 @@
 package tagged
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/ringside-go/ringside/collective/protocol"
 )
+
+// ErrBacklog is returned by Send while OfferMax messages to the rank wait for their
+// receives, or for room to be sent.
+var ErrBacklog = errors.New("collective: too many messages wait for their receives")
 
 // AnyRank is the Peer of a receive that takes a message of any rank.
 const AnyRank = -1
@@ -146,8 +152,8 @@ func (l *Lanes) Abort() {
 }
 
 // Send begins to send to t.Peer. A message to oneself is kept until it is received; the
-// error, a *protocol.PeerError, is then that of its receive. Send returns false after
-// Abort.
+// error, a *protocol.PeerError, is then that of its receive. The error is ErrBacklog, and
+// nothing was begun, while too many wait. Send returns false after Abort.
 func (l *Lanes) Send(t *Transfer) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,6 +161,9 @@ func (l *Lanes) Send(t *Transfer) (bool, error) {
 		return false, nil
 	}
 	p := &l.peers[t.Peer]
+	if n := len(p.queue) + len(p.offered); n >= OfferMax {
+		return true, fmt.Errorf("%w: %d to rank %d: wait for some of them before sending more", ErrBacklog, n, t.Peer)
+	}
 	p.sent++
 	t.Call.Seq = p.sent
 	if t.Peer != l.rank {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/element"
@@ -300,6 +302,62 @@ func TestBroken(t *testing.T) {
 			t.Errorf("message %d: %v", id, err)
 		}
 		break
+	}
+}
+
+// TestOffers: a rank that offers without end is refused at OfferMax, and what is kept of
+// it until then is bounded. Send refuses what would come to that, and goes on when there
+// is room.
+func TestOffers(t *testing.T) {
+	call := protocol.Call{Seq: 1, Kind: protocol.Send, DType: element.U8, Count: EagerMax + 1}
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	l, before := newModel(1, 2).ranks[0], heap()
+	for id := uint64(1); ; id++ {
+		h := header{uint32(id), id, call}
+		err := l.Deliver(1, Offer, h.append(nil))
+		if err == nil && id <= OfferMax {
+			continue
+		}
+		if pe := (*protocol.PeerError)(nil); id != OfferMax+1 || !errors.Is(err, ipc.ErrCorrupt) || !errors.As(err, &pe) || pe.Rank != 1 {
+			t.Errorf("offer %d: %v", id, err)
+		}
+		break
+	}
+	if kept := heap() - before; kept > 6<<20 {
+		t.Errorf("%d bytes are kept of %d offers", kept, OfferMax)
+	}
+	runtime.KeepAlive(l)
+
+	m, ended := newModel(1, 2), 0
+	buf, in := make([]byte, EagerMax+1), make([]byte, EagerMax+1)
+	begin := func() error {
+		ok, err := m.ranks[0].Send(&Transfer{Call: call, Peer: 1, Buf: buf, Ended: func() { ended++ }})
+		if !ok {
+			t.Fatal("the lanes are at their end")
+		}
+		return err
+	}
+	for n := range OfferMax {
+		if err := begin(); err != nil {
+			t.Fatalf("send %d: %v", n, err)
+		}
+	}
+	if err := begin(); !errors.Is(err, ErrBacklog) || !strings.Contains(err.Error(), "16384 to rank 1") {
+		t.Errorf("one more: %v", err)
+	}
+	call.Kind = protocol.Recv
+	m.ranks[1].Recv(&Transfer{Call: call, Peer: 0, Buf: in, Ended: func() { ended++ }})
+	for ended < 2 {
+		m.step(t)
+	}
+	call.Kind = protocol.Send
+	if err := begin(); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }
 
