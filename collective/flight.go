@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/protocol"
@@ -29,6 +30,12 @@ const (
 	flightNone = "off"
 
 	flightPrefix, flightSuffix = "flight-", ".txt"
+
+	// flightTags is in the name of a file about sends and receives with tags.
+	flightTags = "-tags"
+
+	// flightNotOver is the state of a call that was under way.
+	flightNotOver = "NOT OVER"
 )
 
 // flight remembers the last calls of this rank, to be written down when the group fails.
@@ -36,8 +43,15 @@ const (
 type flight struct {
 	calls [flightCalls]flightCall // call n is at n % flightCalls
 	next  uint64
-	wrote bool
-	file  string // that was written; empty if none could be
+
+	journal journal
+}
+
+// journal is a file of last calls, of which there is one at most. Any goroutine may use
+// it.
+type journal struct {
+	once sync.Once
+	file string // that was written; empty if none could be
 }
 
 // flightCall is one call. Times are since the group was made, and 0 for small calls.
@@ -67,40 +81,42 @@ func (c *flightCall) end(born time.Time) {
 	}
 }
 
-// record writes the calls down if err, the error of a call, is about another rank's
-// death, absence or other call. Only the first one counts. It returns err, with the name
-// of the file.
-func (g *Group) record(err error) error {
+// record writes the calls of the lane down, as journal.record says.
+func (g *Group) record(err error) error { return g.flight.journal.record(g, err, "", g.flight.text) }
+
+// record writes a text of last calls down if err, the error of a call, is about another
+// rank's death, absence or other call. Only the first one counts. It returns err, with
+// the name of the file.
+func (j *journal) record(g *Group, err error, kind string, text func() string) error {
 	e := (*Error)(nil)
 	if g.options.Flight == "" || !errors.As(err, &e) || !(errors.Is(err, ErrTimeout) || errors.Is(err, ErrPeerLost) || errors.Is(err, ErrMismatch)) {
 		return err
 	}
-	f := &g.flight
-	if !f.wrote {
-		f.wrote = true
-		path, errWrite := f.write(g, err)
+	j.once.Do(func() {
+		path, errWrite := writeFlight(g, err, kind, text())
 		if errWrite != nil {
 			g.options.Logger.Warn("collective: the last calls are not written down", "folder", g.options.Flight, "error", errWrite)
 		}
-		f.file = path
-	}
-	e.Flight = f.file
+		j.file = path
+	})
+	e.Flight = j.file
 	return err
 }
 
-// write writes the file of g, whose calls these are, and removes old ones.
-func (f *flight) write(g *Group, cause error) (string, error) {
+// writeFlight writes a file of last calls of g, and removes old ones.
+func writeFlight(g *Group, cause error, kind, text string) (string, error) {
 	dir := g.options.Flight
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	now := time.Now()
-	path := filepath.Join(dir, fmt.Sprintf("%s%d-rank%d-of-%d-pid%d%s", flightPrefix, now.UnixNano(), g.rank, g.size, os.Getpid(), flightSuffix))
+	path := filepath.Join(dir, fmt.Sprintf("%s%d-rank%d-of-%d-pid%d%s%s", flightPrefix, now.UnixNano(), g.rank, g.size, os.Getpid(), kind, flightSuffix))
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
-	_, err = out.WriteString(f.text(g, cause, now))
+	_, err = fmt.Fprintf(out, "the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
+		g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format("2006-01-02T15:04:05.000000Z"), now.Sub(g.born).Round(time.Microsecond), cause, text)
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
@@ -129,11 +145,9 @@ func pruneFlights(dir string, keep int) error {
 	return err
 }
 
-// text returns the content of the file.
-func (f *flight) text(g *Group, cause error, now time.Time) string {
+// text returns the calls for the file.
+func (f *flight) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the last calls of rank %d of %d in group %s: process %d on host %q\n", g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank))
-	fmt.Fprintf(&b, "failed at %s, %v after the group was made: %v\n", now.UTC().Format("2006-01-02T15:04:05.000000Z"), now.Sub(g.born).Round(time.Microsecond), cause)
 	first := f.next - min(f.next, flightCalls)
 	fmt.Fprintf(&b, "%d calls in all, the last %d of them, oldest first; times of calls of %d KiB and more are since the group was made\n", f.next, f.next-first, flightBytes>>10)
 	for i := first; i < f.next; i++ {
@@ -141,17 +155,26 @@ func (f *flight) text(g *Group, cause error, now time.Time) string {
 		state := "over"
 		switch {
 		case !c.over:
-			state = "NOT OVER"
+			state = flightNotOver
 		case c.took != 0:
-			state = "took " + c.took.Round(time.Microsecond).String()
+			state = flightTook(c.took)
 		}
-		at := "-"
-		if c.began != 0 {
-			at = fmt.Sprintf("%.6fs", c.began.Seconds())
-		}
-		fmt.Fprintf(&b, "%14s  %-14s %v\n", at, state, c.call)
+		b.WriteString(flightLine(c.began, state, c.call.String()))
 	}
 	return b.String()
+}
+
+// flightTook returns the state of a call that took so long.
+func flightTook(d time.Duration) string { return "took " + d.Round(time.Microsecond).String() }
+
+// flightLine returns the line of a call that began so long after the group was made, 0
+// for an unknown time.
+func flightLine(began time.Duration, state, call string) string {
+	at := "-"
+	if began != 0 {
+		at = fmt.Sprintf("%.6fs", began.Seconds())
+	}
+	return fmt.Sprintf("%14s  %-14s %s\n", at, state, call)
 }
 
 // FlightFolder returns the folder for Options.Flight that a user chose: what was said, or

@@ -93,6 +93,73 @@ func TestFlight(t *testing.T) {
 	})
 }
 
+// TestFlightOfLanes: when sends and receives with tags fail on all ranks, each writes
+// them down once, those that are over and those that are not. Their errors name the file.
+func TestFlightOfLanes(t *testing.T) {
+	dir := t.TempDir()
+	onEach(t, &Options{Flight: dir}, func(t *testing.T, groups []*Group) {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		ctx := hangGuard(t)
+		errs := each(groups, func(g *Group) error {
+			x, before, after := make([]int32, 3), (g.Rank()+3)%4, (g.Rank()+1)%4
+			for range flightCalls {
+				w := SendTagAsync(ctx, g, x, after, 7)
+				if _, err := RecvTag(ctx, g, x, before, 7); err != nil {
+					return err
+				}
+				if err := w.Wait(ctx); err != nil {
+					return err
+				}
+			}
+			long := RecvTagAsync(ctx, g, make([]int32, 9), AnyRank, 9)
+			if g.Rank() == 2 {
+				if err := SendTag(ctx, g, x, 1, 8); err != nil {
+					return err
+				}
+			}
+			_, err := RecvTag(ctx, g, make([]int32, 4), 2, 8) // of rank 1 another length
+			if other := long.Wait(ctx); errors.As(err, new(*Error)) && flightOf(other) != flightOf(err) {
+				t.Errorf("rank %d: %v, and %v", g.Rank(), err, other)
+			}
+			return err
+		})
+		for r, err := range errs {
+			names, text := flights(t, dir, r)
+			if len(names) != len(groups) || flightOf(err) == "" || !strings.HasSuffix(flightOf(err), "-tags.txt") {
+				t.Errorf("rank %d: %v, and the files %q", r, err, names)
+			}
+			if b, err := os.ReadFile(flightOf(err)); err != nil || string(b) != text {
+				t.Errorf("rank %d: %q, %v", r, b, err)
+			}
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			if len(lines) != 3+flightCalls+2 {
+				t.Fatalf("rank %d: %d lines, expected 3, %d that are over and 2 that are not:\n%s", r, len(lines), flightCalls, text)
+			}
+			for i, want := range []string{"recv #", "from any rank, tag 9", "recv #", "from 2, tag 8"} {
+				if l := lines[3+flightCalls+i/2]; !strings.Contains(l, "NOT OVER") || !strings.Contains(l, want) {
+					t.Errorf("rank %d: %q, expected %s", r, l, want)
+				}
+			}
+			if l := lines[2+flightCalls]; !strings.Contains(l, " took ") || !strings.Contains(l, "i32 x 3") || !strings.HasSuffix(l, ", tag 7") && r != 2 {
+				t.Errorf("rank %d: the last that is over is %q", r, l)
+			}
+			if !strings.Contains(lines[2], fmt.Sprintf("the last %d of them", flightCalls)) || !strings.Contains(lines[1], err.(*Error).Err.Error()) {
+				t.Errorf("rank %d: %q, %q; %v", r, lines[1], lines[2], err)
+			}
+		}
+	})
+}
+
+// flightOf returns the file that an error names.
+func flightOf(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Flight
+	}
+	return ""
+}
+
 // TestFlightOfACancelledCall: a context is no failure of another rank, and nothing is
 // written.
 func TestFlightOfACancelledCall(t *testing.T) {

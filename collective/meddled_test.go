@@ -156,10 +156,29 @@ func rankMeddled(spec string) error {
 
 var errWrong = errors.New("wrong result")
 
-// meddledCall makes a collective of integers, whose results every rank can compute. All
-// ranks have the same r.
+// meddledLanes is an all-to-all of n elements for each rank by sends and receives with
+// tags, all under way at once: halves by two lanes of each pair of ranks.
+func meddledLanes(ctx context.Context, g *Group, dst, src []int64, n int) error {
+	var works []*Work
+	for rank := range g.Size() {
+		in, out := dst[rank*n:][:n], src[rank*n:][:n]
+		for tag, half := range [2][2]int{{0, n / 2}, {n / 2, n}} {
+			works = append(works, RecvTagAsync(ctx, g, in[half[0]:half[1]], rank, uint32(tag)),
+				SendTagAsync(ctx, g, out[half[0]:half[1]], rank, uint32(tag)))
+		}
+	}
+	var errs []error
+	for _, w := range works {
+		<-w.Done()
+		errs = append(errs, w.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// meddledCall makes a collective of integers, whose results every rank can compute, or
+// moves them by lanes. All ranks have the same r.
 func meddledCall(ctx context.Context, g *Group, r *rand.Rand) error {
-	kind, size, me := r.IntN(5), g.Size(), g.Rank()
+	kind, size, me := r.IntN(6), g.Size(), g.Rank()
 	n, salt, root := []int{1, 100, 10_000, 100_000}[r.IntN(4)], r.Int64(), r.IntN(size)
 	from := func(rank, i int) int64 { return (salt ^ int64(rank+1)*0x9e3779b9) * int64(i+1) }
 	sum := func(i int) (s int64) {
@@ -187,6 +206,8 @@ func meddledCall(ctx context.Context, g *Group, r *rand.Rand) error {
 		err, want = ReduceScatter(ctx, g, dst, src, Sum), func(i int) int64 { return sum(me*n + i) }
 	case 4:
 		err, want = AllToAll(ctx, g, dst, src), func(i int) int64 { return from(i/n, me*n+i%n) }
+	case 5:
+		err, want = meddledLanes(ctx, g, dst, src, n), func(i int) int64 { return from(i/n, me*n+i%n) }
 	}
 	if err != nil {
 		return err

@@ -2,10 +2,12 @@ package collective
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +57,10 @@ type tags struct {
 	live   []*delivery // in the order of their beginning
 	moving bool
 	fault  error // of Deliver, until check takes it
+
+	passed  [flightCalls]passage // transfer n that succeeded is at n % flightCalls
+	passing uint64               // of those, the number of the next
+	journal journal
 }
 
 // newTags returns the tagged messages of a group that has its control.
@@ -120,6 +126,8 @@ func (t *tags) begin(ctx context.Context, r *protocol.Request, tag uint32, block
 	}
 	ok, err := move(&d.transfer)
 	switch {
+	case errors.Is(err, ErrBacklog):
+		t.ended(d, fmt.Errorf("%v: %w", d, err))
 	case err != nil:
 		t.fail(d, err)
 	case !ok:
@@ -139,6 +147,8 @@ func (t *tags) ended(d *delivery, err error) {
 	t.live = slices.Delete(t.live, i, i+1)
 	if d.err, d.took = err, time.Since(d.began); err == nil {
 		d.from = d.transfer.Peer
+		t.passed[t.passing%flightCalls] = d.passage(t.group.born)
+		t.passing++
 		t.group.bytes.Add(uint64(len(d.transfer.Buf)))
 	}
 	if tape := t.group.options.tape; tape != nil {
@@ -155,29 +165,74 @@ func (t *tags) fail(d *delivery, err error) {
 	t.abort()
 }
 
-// abort ends all transfers of a group that has failed.
+// abort ends all transfers of a group that has failed, and writes them down with those
+// before them, see Options.Flight.
 func (t *tags) abort() {
 	t.lanes.Abort()
 	t.mu.Lock()
 	live := slices.Clone(t.live)
 	t.mu.Unlock()
 	for _, d := range live {
-		t.ended(d, t.group.refuse(d.String()))
+		err := t.group.refuse(d.String())
+		t.ended(d, t.journal.record(t.group, err, flightTags, func() string { return t.text(live) }))
 	}
 }
 
-// String returns the call and its lane, as in "recv #2 f32 x 10 from 1, tag 7".
+// passage is what is remembered of a transfer: its call, with the number among those
+// between its ranks, its lane, and when it began, since the group was made.
+type passage struct {
+	call        protocol.Call
+	peer        int
+	tag         uint32
+	began, took time.Duration
+}
+
+// passage returns what is remembered of d. Lanes must not be changing its transfer.
+func (d *delivery) passage(born time.Time) passage {
+	return passage{d.transfer.Call, d.transfer.Peer, d.transfer.Tag, d.began.Sub(born), d.took}
+}
+
+// line returns a line of a file of last calls.
+func (p *passage) line(state string) string {
+	return flightLine(p.began, state, fmt.Sprintf("%v %s", p.call, laneOf(p.call.Kind, p.peer, p.tag)))
+}
+
+// text returns the transfers that succeeded last, and those that are not over, for the
+// file of last calls. It is called after Lanes.Abort.
+func (t *tags) text(live []*delivery) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var b strings.Builder
+	first := t.passing - min(t.passing, flightCalls)
+	fmt.Fprintf(&b, "%d sends and receives with tags had succeeded, the last %d of them in the order of their ends, then %d that are not over\n",
+		t.passing, t.passing-first, len(live))
+	for i := first; i < t.passing; i++ {
+		p := &t.passed[i%flightCalls]
+		b.WriteString(p.line(flightTook(p.took)))
+	}
+	for _, d := range live {
+		p := d.passage(t.group.born)
+		b.WriteString(p.line(flightNotOver))
+	}
+	return b.String()
+}
+
+// String returns the call and its lane, as in "recv f32 x 10 from 1, tag 7".
 func (d *delivery) String() string {
 	c := d.request.Call
+	return fmt.Sprintf("%v %v x %d %s", c.Kind, c.DType, c.Count, laneOf(c.Kind, d.request.Peer, d.transfer.Tag))
+}
+
+// laneOf returns the lane of a send or receive, as in "from 1, tag 7".
+func laneOf(kind protocol.Kind, peer int, tag uint32) string {
 	side := "to"
-	if c.Kind == protocol.Recv {
+	if kind == protocol.Recv {
 		side = "from"
 	}
-	peer := fmt.Sprint(d.request.Peer)
-	if d.request.Peer == AnyRank {
-		peer = "any rank"
+	if peer == AnyRank {
+		return fmt.Sprintf("%s any rank, tag %d", side, tag)
 	}
-	return fmt.Sprintf("%v %v x %d %s %s, tag %d", c.Kind, c.DType, c.Count, side, peer, d.transfer.Tag)
+	return fmt.Sprintf("%s %d, tag %d", side, peer, tag)
 }
 
 // look takes in what has come and sends what can be sent.
