@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"os"
 	"time"
 	"unsafe"
 
@@ -26,6 +27,29 @@ func text(err error) *C.char {
 		return nil
 	}
 	return C.CString(err.Error())
+}
+
+// caught makes a panic of an exported function its error, which the caller's language
+// raises; else the process would end. Every exported function defers this or one of the
+// next two.
+func caught(fault **C.char) {
+	if r := recover(); r != nil {
+		*fault = text(panicked(r))
+	}
+}
+
+// caughtAs is caught of a function that returns a number.
+func caughtAs(number *C.int64_t) {
+	if r := recover(); r != nil {
+		*number = result(0, panicked(r))
+	}
+}
+
+// printed is caught of a function that returns nothing.
+func printed() {
+	if r := recover(); r != nil {
+		fmt.Fprintln(os.Stderr, panicked(r))
+	}
 }
 
 // bytesAt returns n bytes of the caller's.
@@ -55,7 +79,8 @@ func intsAt(p *C.int64_t, n int) []int {
 func milliseconds(ms C.int64_t) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 //export goOpen
-func goOpen(rank, size C.int32_t, timeout C.int64_t, name *C.char, secret unsafe.Pointer, n C.int64_t, out *C.ringside_handle) *C.char {
+func goOpen(rank, size C.int32_t, timeout C.int64_t, name *C.char, secret unsafe.Pointer, n C.int64_t, out *C.ringside_handle) (fault *C.char) {
+	defer caught(&fault)
 	key, err := bytesAt(secret, n)
 	if err != nil {
 		return text(err)
@@ -68,7 +93,8 @@ func goOpen(rank, size C.int32_t, timeout C.int64_t, name *C.char, secret unsafe
 }
 
 //export goOpenStep
-func goOpenStep(h C.ringside_handle, limit C.int64_t, st *C.int32_t, value unsafe.Pointer, n *C.int64_t, out *C.ringside_handle) *C.char {
+func goOpenStep(h C.ringside_handle, limit C.int64_t, st *C.int32_t, value unsafe.Pointer, n *C.int64_t, out *C.ringside_handle) (fault *C.char) {
+	defer caught(&fault)
 	o, err := get[*opening](&all, uint64(h))
 	if err != nil {
 		return text(err)
@@ -92,7 +118,8 @@ func goOpenStep(h C.ringside_handle, limit C.int64_t, st *C.int32_t, value unsaf
 }
 
 //export goOpenGive
-func goOpenGive(h C.ringside_handle, values unsafe.Pointer, lengths *C.int64_t, ranks C.int32_t) *C.char {
+func goOpenGive(h C.ringside_handle, values unsafe.Pointer, lengths *C.int64_t, ranks C.int32_t) (fault *C.char) {
+	defer caught(&fault)
 	o, err := get[*opening](&all, uint64(h))
 	if err != nil {
 		return text(err)
@@ -109,7 +136,8 @@ func goOpenGive(h C.ringside_handle, values unsafe.Pointer, lengths *C.int64_t, 
 }
 
 //export goClose
-func goClose(h C.ringside_handle) *C.char {
+func goClose(h C.ringside_handle) (fault *C.char) {
+	defer caught(&fault)
 	x, err := get[any](&all, uint64(h))
 	if err != nil {
 		return text(err)
@@ -139,7 +167,8 @@ func callOf(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Poi
 }
 
 //export goCall
-func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) *C.char {
+func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) (fault *C.char) {
+	defer caught(&fault)
 	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
 	if err == nil {
 		err = g.call(r)
@@ -148,7 +177,8 @@ func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Poi
 }
 
 //export goStart
-func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t, out *C.ringside_handle) *C.char {
+func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t, out *C.ringside_handle) (fault *C.char) {
+	defer caught(&fault)
 	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
 	if err == nil {
 		*out = C.ringside_handle(all.put(g.start(r)))
@@ -157,7 +187,8 @@ func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Po
 }
 
 //export goWait
-func goWait(h C.ringside_handle, limit C.int64_t, st, from *C.int32_t) *C.char {
+func goWait(h C.ringside_handle, limit C.int64_t, st, from *C.int32_t) (fault *C.char) {
+	defer caught(&fault)
 	w, err := get[*collective.Work](&all, uint64(h))
 	if err != nil {
 		return text(err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -15,7 +17,15 @@ var (
 
 	// errInterrupted is the cause of a call that ended because of a signal.
 	errInterrupted = errors.New("ringside: interrupted by a signal")
+
+	// errPanic is returned for a panic in the library, which is a defect of it or of the
+	// arguments that it was called with.
+	errPanic = errors.New("ringside: panic in the library: open a new session or group, and report this unless an argument was wrong")
 )
+
+// panicked returns the error of a panic with the value r, for the function that
+// recovered it. It has the stack of the panic.
+func panicked(r any) error { return fmt.Errorf("%w: %v\n%s", errPanic, r, debug.Stack()) }
 
 // failure is the text of an error, which the caller takes once: its kind, and what it
 // says.

@@ -62,7 +62,8 @@ func store(x any, err error) C.int64_t {
 }
 
 //export goFailure
-func goFailure(h C.int64_t) *C.char {
+func goFailure(h C.int64_t) (fault *C.char) {
+	defer caught(&fault)
 	f, err := get[failure](&all, uint64(h))
 	if err != nil {
 		return text(err)
@@ -72,7 +73,8 @@ func goFailure(h C.int64_t) *C.char {
 }
 
 //export goTable
-func goTable(out **C.char) C.int64_t {
+func goTable(out **C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	t, err := tableJSON()
 	if err == nil {
 		*out = C.CString(t)
@@ -81,7 +83,8 @@ func goTable(out **C.char) C.int64_t {
 }
 
 //export goAbout
-func goAbout(h C.ringside_handle, out **C.char) C.int64_t {
+func goAbout(h C.ringside_handle, out **C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	x, err := get[interface{ about() (string, error) }](&all, uint64(h))
 	if err != nil {
 		return result(0, err)
@@ -94,7 +97,8 @@ func goAbout(h C.ringside_handle, out **C.char) C.int64_t {
 }
 
 //export goTape
-func goTape(h C.ringside_handle, out **C.char) C.int64_t {
+func goTape(h C.ringside_handle, out **C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) {
 		t, err := s.tape()
 		if err == nil {
@@ -105,7 +109,8 @@ func goTape(h C.ringside_handle, out **C.char) C.int64_t {
 }
 
 //export goConfig
-func goConfig(file, text *C.char, out **C.char) C.int64_t {
+func goConfig(file, text *C.char, out **C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	t, err := configJSON(C.GoString(file), C.GoString(text))
 	if err == nil {
 		*out = C.CString(t)
@@ -114,25 +119,29 @@ func goConfig(file, text *C.char, out **C.char) C.int64_t {
 }
 
 //export goSession
-func goSession(options *C.char) C.int64_t {
+func goSession(options *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	s, err := openSession(C.GoString(options), interrupted, site)
 	return store(s, err)
 }
 
 //export goCluster
-func goCluster(options *C.char) C.int64_t {
+func goCluster(options *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	c, err := startCluster(C.GoString(options))
 	return store(c, err)
 }
 
 //export goSignal
-func goSignal(name *C.char) C.int64_t {
+func goSignal(name *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	n, err := signals.number(C.GoString(name))
 	return result(int64(n), err)
 }
 
 //export goApply
-func goApply(call *C.int64_t) C.int64_t {
+func goApply(call *C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	start := unsafe.Slice((*int64)(call), 2)
 	s, err := get[*session](&all, uint64(start[0]))
 	if err == nil {
@@ -160,7 +169,8 @@ func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_
 }
 
 //export goUpload
-func goUpload(h C.ringside_handle, head C.int64_t, dtype C.int32_t, data unsafe.Pointer, bytes C.int64_t, shape *C.int64_t, rank C.int64_t) C.int64_t {
+func goUpload(h C.ringside_handle, head C.int64_t, dtype C.int32_t, data unsafe.Pointer, bytes C.int64_t, shape *C.int64_t, rank C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	b, err := bytesAt(data, bytes)
 	if err != nil {
 		return result(0, err)
@@ -173,7 +183,8 @@ func goUpload(h C.ringside_handle, head C.int64_t, dtype C.int32_t, data unsafe.
 }
 
 //export goDrop
-func goDrop(h C.ringside_handle, tensors *C.int64_t, n C.int64_t) C.int64_t {
+func goDrop(h C.ringside_handle, tensors *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(tensors, n)
 	if err != nil {
 		return result(0, err)
@@ -188,7 +199,8 @@ func goDrop(h C.ringside_handle, tensors *C.int64_t, n C.int64_t) C.int64_t {
 }
 
 //export goScope
-func goScope(h C.ringside_handle, mark C.int64_t, keep *C.int64_t, n C.int64_t) C.int64_t {
+func goScope(h C.ringside_handle, mark C.int64_t, keep *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(keep, n)
 	if err != nil {
 		return result(0, err)
@@ -197,12 +209,14 @@ func goScope(h C.ringside_handle, mark C.int64_t, keep *C.int64_t, n C.int64_t) 
 }
 
 //export goItem
-func goItem(h C.ringside_handle, t C.int64_t, dst unsafe.Pointer) C.int64_t {
+func goItem(h C.ringside_handle, t C.int64_t, dst unsafe.Pointer) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) { return s.item(int64(t), unsafe.Slice((*byte)(dst), 8)) })
 }
 
 //export goDescribe
-func goDescribe(h C.ringside_handle, t C.int64_t, out *C.int64_t) C.int64_t {
+func goDescribe(h C.ringside_handle, t C.int64_t, out *C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) {
 		d, err := s.describe(int64(t))
 		copy(unsafe.Slice((*int64)(out), len(d)), d[:])
@@ -211,7 +225,8 @@ func goDescribe(h C.ringside_handle, t C.int64_t, out *C.int64_t) C.int64_t {
 }
 
 //export goRead
-func goRead(h C.ringside_handle, t C.int64_t, dst unsafe.Pointer, bytes C.int64_t) C.int64_t {
+func goRead(h C.ringside_handle, t C.int64_t, dst unsafe.Pointer, bytes C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	b, err := bytesAt(dst, bytes)
 	if err != nil {
 		return result(0, err)
@@ -234,7 +249,8 @@ func (p *pinned) close() error {
 }
 
 //export goView
-func goView(h C.ringside_handle, t C.int64_t, data *unsafe.Pointer, bytes *C.int64_t) C.int64_t {
+func goView(h C.ringside_handle, t C.int64_t, data *unsafe.Pointer, bytes *C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) {
 		b, release, err := s.view(int64(t))
 		if err != nil {
@@ -252,23 +268,27 @@ func goView(h C.ringside_handle, t C.int64_t, data *unsafe.Pointer, bytes *C.int
 
 //export goUnview
 func goUnview(h C.int64_t) {
+	defer printed()
 	if p, err := get[*pinned](&all, uint64(h)); err == nil && all.drop(uint64(h)) {
 		_ = p.close()
 	}
 }
 
 //export goFlush
-func goFlush(h C.ringside_handle, wait C.int32_t) C.int64_t {
+func goFlush(h C.ringside_handle, wait C.int32_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) { return 0, s.flush(wait != 0) })
 }
 
 //export goSeed
-func goSeed(h C.ringside_handle, seed C.int64_t) C.int64_t {
+func goSeed(h C.ringside_handle, seed C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) { s.s.Seed(uint64(seed)); return 0, nil })
 }
 
 //export goGrad
-func goGrad(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t, xs *C.int64_t, n C.int64_t, out *C.int64_t) C.int64_t {
+func goGrad(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t, xs *C.int64_t, n C.int64_t, out *C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(xs, n)
 	if err != nil {
 		return result(0, err)
@@ -281,12 +301,14 @@ func goGrad(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t, xs *C.
 }
 
 //export goBackward
-func goBackward(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t) C.int64_t {
+func goBackward(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) { return 0, s.backward(int64(loss), int64(output), int(flags)) })
 }
 
 //export goTensor
-func goTensor(h C.ringside_handle, what C.int32_t, t, other C.int64_t) C.int64_t {
+func goTensor(h C.ringside_handle, what C.int32_t, t, other C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	return within(h, func(s *session) (int64, error) {
 		switch what {
 		case C.RINGSIDE_GRADIENT:
@@ -307,7 +329,8 @@ func goTensor(h C.ringside_handle, what C.int32_t, t, other C.int64_t) C.int64_t
 }
 
 //export goOptimizer
-func goOptimizer(h C.ringside_handle, options *C.char, params *C.int64_t, n C.int64_t) C.int64_t {
+func goOptimizer(h C.ringside_handle, options *C.char, params *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(params, n)
 	if err != nil {
 		return result(0, err)
@@ -332,7 +355,8 @@ func ofOptimizer(h C.ringside_handle, f func(o *optimizer) error) C.int64_t {
 }
 
 //export goStep
-func goStep(h C.ringside_handle, lr, clip C.double, grads *C.int64_t, n C.int64_t) C.int64_t {
+func goStep(h C.ringside_handle, lr, clip C.double, grads *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(grads, n)
 	if err != nil {
 		return result(0, err)
@@ -341,7 +365,8 @@ func goStep(h C.ringside_handle, lr, clip C.double, grads *C.int64_t, n C.int64_
 }
 
 //export goState
-func goState(h C.ringside_handle, out *C.int64_t, n C.int64_t) C.int64_t {
+func goState(h C.ringside_handle, out *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	dst, err := words(out, n)
 	if err != nil {
 		return result(0, err)
@@ -357,7 +382,8 @@ func goState(h C.ringside_handle, out *C.int64_t, n C.int64_t) C.int64_t {
 }
 
 //export goRestore
-func goRestore(h C.ringside_handle, steps C.int64_t, state *C.int64_t, n C.int64_t) C.int64_t {
+func goRestore(h C.ringside_handle, steps C.int64_t, state *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(state, n)
 	if err != nil {
 		return result(0, err)
@@ -366,7 +392,8 @@ func goRestore(h C.ringside_handle, steps C.int64_t, state *C.int64_t, n C.int64
 }
 
 //export goSave
-func goSave(h C.ringside_handle, path, options *C.char, tensors *C.int64_t, n C.int64_t) C.int64_t {
+func goSave(h C.ringside_handle, path, options *C.char, tensors *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(tensors, n)
 	if err != nil {
 		return result(0, err)
@@ -401,13 +428,15 @@ func goResume(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C
 }
 
 //export goFile
-func goFile(path *C.char) C.int64_t {
+func goFile(path *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	f, err := openFile(C.GoString(path))
 	return store(f, err)
 }
 
 //export goLoad
-func goLoad(h, f C.ringside_handle, name *C.char) C.int64_t {
+func goLoad(h, f C.ringside_handle, name *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	x, err := get[*file](&all, uint64(f))
 	if err != nil {
 		return result(0, err)
