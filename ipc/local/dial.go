@@ -119,7 +119,7 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	w.handedOver()
 	st.took("dial: hello sent")
 
-	data, files, err := recvGreeting(sock)
+	data, files, err := hearListener(ctx, sock, o.HandshakeTimeout)
 	for err == nil && len(files) == 0 {
 		b := ipc.ParseBusy(data)
 		if b == nil {
@@ -130,7 +130,7 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		if ctx.Err() != nil { // cancel may have set its deadline before
 			return nil, ipc.ContextError(ctx)
 		}
-		data, files, err = recvGreeting(sock)
+		data, files, err = hearListener(ctx, sock, o.HandshakeTimeout)
 	}
 	if errors.Is(err, unix.ECONNRESET) && *busy == nil { // it has not read Hello
 		return nil, errUnheard
@@ -157,6 +157,20 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		return nil, ipc.ContextError(ctx) // its deadline may have come after ours
 	}
 	return dialed(sock, welcome, files, w, o, st)
+}
+
+// hearListener waits for what the listener says, up to the socket's deadline. It takes
+// also what came in time and was not read, for this process waited for a processor.
+func hearListener(ctx context.Context, sock *net.UnixConn, timeout time.Duration) (data []byte, files []*os.File, err error) {
+	data, files, err = recvGreeting(sock)
+	if errors.Is(err, os.ErrDeadlineExceeded) && ipc.Said(sock) {
+		_ = sock.SetDeadline(time.Now().Add(timeout))
+		if ctx.Err() != nil { // whose end may have set its deadline before
+			return nil, nil, ipc.ContextError(ctx)
+		}
+		data, files, err = recvGreeting(sock)
+	}
+	return data, files, err
 }
 
 // parseWelcome reads the listener's answer.

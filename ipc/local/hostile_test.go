@@ -220,6 +220,25 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
+// TestLateReader: a dialer takes an answer that came in time, though it reads after its
+// deadline: a machine that very many clients keep busy stops it for seconds.
+func TestLateReader(t *testing.T) {
+	const timeout = time.Second
+	ctx := testContext(t)
+	l, path := listen(t, nil)
+	dialer := local.Stepping(func(step string) {
+		if step == "dial: hello sent" {
+			accept(t, ctx, l)
+			<-time.After(timeout)
+		}
+	})
+	c, err := dialer.Dial(ctx, path, &ipc.Options{HandshakeTimeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
 // TestSilentPeers has more peers connect that say nothing than there are slots. They keep
 // no other one out. The oldest are hung up on for later ones, and most of the others
 // after a while. Where few are silent, one that speaks late is let in.
