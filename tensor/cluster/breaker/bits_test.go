@@ -67,7 +67,7 @@ func flipped(ctx context.Context, addr string, o *client.Options) (*result, erro
 		return nil, err
 	}
 	defer e.Close()
-	return tryTrain(tensor.NewSession(e, &tensor.SessionOptions{Context: ctx}))
+	return tryTrain(tensor.NewSession(e, &tensor.SessionOptions{Context: ctx}), 0)
 }
 
 // childPlain has many clients connect that know the secret and do not encrypt, again and

@@ -62,6 +62,11 @@ func TestCrowd(t *testing.T) {
 	}
 	c := start(t, cluster.Options{Workers: 1})
 	h := newHonest(t, dial(t, c, 1))
+	for _, p := range c.Parts() {
+		if p.Name == "w0" {
+			h.watched = p.PID
+		}
+	}
 	crowd := exec.Command(os.Args[0], childFlag, "crowd", c.Addr(), fmt.Sprint(clients))
 	crowd.Stderr = os.Stderr
 	crowd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
