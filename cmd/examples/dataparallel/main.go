@@ -25,7 +25,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
-	"github.com/ringside-go/ringside/tensor/spmd"
 )
 
 const rows = 64 // of a batch, on all ranks together
@@ -63,7 +62,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer sess.Close()
-	t := newTraining(sess, g)
+	t, err := newTraining(ctx, sess, g)
+	if err != nil {
+		return err
+	}
 	if err := t.restore(ctx); err != nil {
 		return err
 	}
@@ -99,21 +101,23 @@ func run(ctx context.Context) error {
 
 // training is one rank's part of it.
 type training struct {
-	sess   *tensor.Session
-	g      *collective.Group
-	net    nn.Sequential
-	params []tensor.Named
-	opt    *optim.AdamW
+	sess     *tensor.Session
+	g        *collective.Group
+	net      nn.Sequential
+	params   []tensor.Named
+	parallel *nn.DataParallel
+	opt      *optim.AdamW
 }
 
-// newTraining makes the network. The sessions have the same seed, so all ranks begin with
-// the same weights.
-func newTraining(sess *tensor.Session, g *collective.Group) *training {
+// newTraining makes the network. All ranks begin with rank 0's weights.
+func newTraining(ctx context.Context, sess *tensor.Session, g *collective.Group) (*training, error) {
 	t := &training{sess: sess, g: g}
 	t.net = nn.Sequential{nn.NewLinear(sess, 2, 32, true), nn.GELU(), nn.NewLinear(sess, 32, 1, true)}
 	t.params = t.net.Params()
 	t.opt = optim.NewAdamW(t.params, optim.AdamWOptions{LR: 1e-2})
-	return t
+	var err error
+	t.parallel, err = nn.NewDataParallel(ctx, g, t.net)
+	return t, err
 }
 
 // step takes one step and returns the loss of this rank's rows.
@@ -128,7 +132,7 @@ func (t *training) step(ctx context.Context) (loss *tensor.Tensor, err error) {
 		if grads, err = autograd.Grad(loss, nn.Tensors(t.params)...); err != nil {
 			return
 		}
-		if err = spmd.AllReduce(ctx, t.g, collective.Mean, grads...); err == nil {
+		if err = t.parallel.Average(ctx, grads); err == nil {
 			err = t.opt.Step(grads)
 		}
 	})
