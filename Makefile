@@ -202,8 +202,9 @@ ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the 
 	tensor/cuda/kernels/compile.sh tensor/cuda/kernels
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
 
-abi: tools-cuda ## constants, layouts and functions of the CUDA driver against NVIDIA's header and library
+abi: tools-cuda ## constants, layouts and functions of the CUDA driver and of cuBLASLt against NVIDIA's headers and libraries
 	$(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestLibrary|TestPrototypes'
+	$(GO) test ./tensor/cuda/blas/cublaslt -count=1 -v -run 'TestABI|TestAttributes|TestMisuse|TestWithoutDevice'
 
 clean: ## remove what was built
 	rm -rf $(BIN)

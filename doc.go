@@ -65,9 +65,11 @@
 //	tensor/cuda/driver          the CUDA driver API as an interface, its types and errors
 //	tensor/cuda/driver/dlopen   that interface over libcuda.so.1, found at run time
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it
+//	tensor/cuda/blas            a library of matrix products as an interface
+//	tensor/cuda/blas/cublaslt   that interface over libcublasLt.so, found at run time
 //	tensor/cuda/memory          a device's memory: segments, streams, handles for others
 //	tensor/cuda/gpucheck        the bundle that tries all of it on a machine with a GPU
-//	tensor/cuda/fakecuda        a strict stand-in for libcuda.so.1 in C, for tests
+//	tensor/cuda/fakecuda        strict stand-ins for both libraries in C, for tests
 //	tensor/cuda/cudatest        runs PTX on it, for tests
 //	tensor/cuda/kernels         kernels: CUDA C and the PTX of it
 //

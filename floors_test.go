@@ -125,12 +125,14 @@ var floors = map[string]int{
 	"tensor/train":                     5,
 	"tensor/cuda/driver":               0,
 	"tensor/cuda/driver/dlopen":        1,
+	"tensor/cuda/blas":                 1,
+	"tensor/cuda/blas/cublaslt":        2,
 	"tensor/cuda/driver/drivertest":    1,
 	"tensor/cuda/fakecuda":             0,
 	"tensor/cuda/memory":               2,
 	"tensor/cuda":                      4,
-	"tensor/cuda/gpucheck":             3,
-	"tensor/cuda/cudatest":             2,
+	"tensor/cuda/gpucheck":             4,
+	"tensor/cuda/cudatest":             3,
 	"tensor/cuda/kernels":              0,
 	"tensor/cuda/internal/ptx":         2,
 
@@ -180,7 +182,7 @@ var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
-	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen"},
+	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen", "tensor/cuda/blas/cublaslt"},
 
 	"google.golang.org/protobuf/encoding/protowire": {"cmd/ringside/events"},
 	"golang.org/x/image/font":                       {"cmd/ringside/plot"},
@@ -455,7 +457,7 @@ func TestNoLoader(t *testing.T) {
 	}
 	for pkg, want := range map[string]bool{
 		"ring": false, "shm": false, "tensor/cluster/client": false, "tensor/cluster": false,
-		"tensor/cuda/driver": false, "tensor/cuda/driver/dlopen": true,
+		"tensor/cuda/driver": false, "tensor/cuda/driver/dlopen": true, "tensor/cuda/blas": false, "tensor/cuda/blas/cublaslt": true,
 	} {
 		clear(seen)
 		if len(imported[pkg]) == 0 && pkg != "ring" {

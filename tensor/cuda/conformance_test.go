@@ -9,6 +9,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/blas"
 	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
@@ -32,6 +33,12 @@ func standIn(t *testing.T, seed uint64) driver.API {
 	return api
 }
 
+// standIns is standIn with the library of products over it.
+func standIns(t *testing.T, seed uint64) (driver.API, blas.Library) {
+	api, launches := cudatest.Open(t, seed, must)
+	return api, cudatest.Products(t, launches)
+}
+
 // open returns a device, which the caller closes.
 func open(t *testing.T, api driver.API, o cuda.Options) *cuda.Device {
 	t.Helper()
@@ -44,31 +51,43 @@ func open(t *testing.T, api driver.API, o cuda.Options) *cuda.Device {
 
 // variant is a way to run programs.
 type variant struct {
-	name string
-	seed uint64 // of the order of blocks and warps
-	vary func(o *cuda.Options)
+	name     string
+	seed     uint64 // of the order of blocks and warps
+	products bool   // with the library
+	vary     func(o *cuda.Options)
 }
 
 // variants are those that the suites are run in. A short test runs the first.
 func variants() []variant {
 	all := []variant{
-		{"kernels", 1, func(*cuda.Options) {}},
-		{"kernels, another order", 2, func(*cuda.Options) {}},
-		{"unfused", 3, func(o *cuda.Options) { o.Host.NoFuse = true }},
-		{"host steps", 0, func(o *cuda.Options) { o.HostSteps = true }},
+		{"kernels", 1, false, func(*cuda.Options) {}},
+		{"products of a library", 1, true, func(*cuda.Options) {}},
+		{"kernels, another order", 2, false, func(*cuda.Options) {}},
+		{"unfused", 3, true, func(o *cuda.Options) { o.Host.NoFuse = true }},
+		{"host steps", 0, true, func(o *cuda.Options) { o.HostSteps = true }},
 	}
 	if testing.Short() {
-		return all[:1]
+		return all[:2]
 	}
 	return all
+}
+
+// with returns options and a stand-in for a variant.
+func (v *variant) with(t *testing.T) (cuda.Options, driver.API) {
+	o := small
+	api, library := standIns(t, v.seed)
+	if v.products {
+		o.Products = library
+	}
+	v.vary(&o)
+	return o, api
 }
 
 // TestDevice runs the suite of devices.
 func TestDevice(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
-			o, api := small, standIn(t, v.seed)
-			v.vary(&o)
+			o, api := v.with(t)
 			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, api, o) })
 		})
 	}
@@ -78,8 +97,7 @@ func TestDevice(t *testing.T) {
 func TestConformance(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
-			o, api := small, standIn(t, v.seed)
-			v.vary(&o)
+			o, api := v.with(t)
 			hosts := map[string]uint64{}
 			t.Cleanup(func() {
 				if t.Logf("steps on the host: %v", hosts); len(hosts) > 0 && !o.HostSteps {

@@ -11,6 +11,7 @@ import (
 // Counters are what a device did so far.
 type Counters struct {
 	Launches  uint64            // of kernels, but for those in graphs
+	Products  uint64            // of a library, among the launches and captured
 	Captures  uint64            // of graphs
 	Replays   uint64            // launches of graphs
 	HostSteps map[string]uint64 // that ran on the host, by operation and dtype
@@ -52,6 +53,7 @@ func (n *counters) add(c *Counters) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.c.Launches += c.Launches
+	n.c.Products += c.Products
 	n.c.Captures += c.Captures
 	n.c.Replays += c.Replays
 	n.c.Up += c.Up

@@ -10,6 +10,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cuda/blas"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
@@ -28,6 +29,14 @@ type Options struct {
 
 	// HostSteps runs every step on the host, for tests and to look for a wrong kernel.
 	HostSteps bool
+
+	// Products is a library of matrix products, nil for this package's kernels alone.
+	// These compute the products that the library has no algorithm for, and all if it
+	// can't be opened on the device. See Device.Products.
+	Products blas.Library
+
+	// TF32 lets the library round the operands of f32 products to 10 bits of fraction.
+	TF32 bool
 
 	// TwoShot is the bytes from which an all-reduce with other GPUs of the host is done
 	// in two steps, in which each GPU folds a slice, 512 KiB. The least of a group's
@@ -66,7 +75,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 	d := &Device{
 		mem: mem, plans: device.NewCache[*compiled](max(opt.Host.Plans, 0)),
 		compile: *compileOptions(opt.Host.NoFuse),
-		lower:   lowerer{mem: mem, none: opt.HostSteps},
+		lower:   lowerer{mem: mem, none: opt.HostSteps, products: products{tf32: opt.TF32}},
 		twoShot: cmp.Or(max(opt.TwoShot, 0), 512<<10),
 		spaces:  map[*space]struct{}{},
 	}
@@ -76,9 +85,10 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 	if d.host, err = cpu.New(d.hostOptions(opt.Host)); err != nil {
 		return nil, errors.Join(err, d.pool.Close(), mem.Close())
 	}
+	d.lower.products.open(opt.Products, mem)
 	i := mem.Info()
 	d.info = device.Info{
-		Name: fmt.Sprintf("cuda%d %s sm_%d%d", number, i.Name, i.Capability[0], i.Capability[1]),
+		Name: fmt.Sprintf("cuda%d %s sm_%d%d%s", number, i.Name, i.Capability[0], i.Capability[1], d.lower.products.suffix()),
 		Kind: device.CUDA, ID: i.UUID, Bytes: i.Bytes,
 	}
 	return d, nil
@@ -131,6 +141,31 @@ func (d *Device) Info() device.Info { return d.info }
 
 // Arena implements device.Device. No value lies there.
 func (d *Device) Arena() *shm.Arena { return d.host.Arena() }
+
+// Products returns the library that computes matrix products, false for none, and why
+// there is none where Options named one.
+func (d *Device) Products() (info blas.Info, has bool, err error) {
+	p := &d.lower.products
+	if p.handle == nil {
+		return info, false, p.err
+	}
+	return p.library.Info(), true, nil
+}
+
+// Rounding implements device.Rounder: kernels of this package have the same bits on every
+// device, a library's on those of one kind and by one version.
+func (d *Device) Rounding() string {
+	info, has, _ := d.Products()
+	if !has {
+		return ""
+	}
+	i := d.mem.Info()
+	mode := ""
+	if d.lower.products.tf32 {
+		mode = " with TF32"
+	}
+	return fmt.Sprintf("%s%s on sm_%d%d with %d multiprocessors, %.96s", info.Name, mode, i.Capability[0], i.Capability[1], d.lower.products.multiprocessors, i.Name)
+}
 
 // Memory returns the memory of the device, for those that share it with other processes.
 func (d *Device) Memory() *memory.Device { return d.mem }

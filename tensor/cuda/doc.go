@@ -47,6 +47,7 @@
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library
 //	matmul.go   matrix products
+//	library.go  those of a library
 //	rows.go     softmax, norms and their gradients, rope
 //	attention.go an attention: products and softmax
 //	pool.go     pools

@@ -17,10 +17,12 @@ type kernel struct {
 	bound    int   // the end of them; 0 for one that can't fail
 	host     bool  // there is no kernel for the step
 	err      error // a kernel that the library should have and does not
+	products *products
 }
 
-// launch is a kernel of PTX with the arguments that it gets.
+// launch is a kernel of PTX with the arguments that it gets, or a product of a library.
 type launch struct {
+	product     *product
 	text, name  string
 	grid, block [3]uint32
 	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure, recordOf, step, scalars

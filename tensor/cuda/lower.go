@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -24,6 +25,8 @@ type lowerer struct {
 	mem  *memory.Device
 	none bool // every step runs on the host
 
+	products products
+
 	mu      sync.Mutex
 	modules map[string]*module // by their text
 }
@@ -43,7 +46,7 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 	lw.mu.Lock()
 	defer lw.mu.Unlock()
 	for i := range p.Steps {
-		k := lowered(&p.Steps[i])
+		k := lowered(&p.Steps[i], &lw.products)
 		if k != nil && k.err != nil {
 			return nil, fmt.Errorf("cuda: kernel of %s: %w", nameOf(&p.Steps[i]), k.err)
 		}
@@ -52,6 +55,9 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 		}
 		for j := range k.launches {
 			l := &k.launches[j]
+			if l.product != nil {
+				continue
+			}
 			var err error
 			if l.function, err = lw.load(l.text, l.name); err != nil {
 				return nil, fmt.Errorf("cuda: kernel of %s: %w", nameOf(&p.Steps[i]), err)
@@ -64,8 +70,8 @@ func (lw *lowerer) plan(p *compile.Plan) ([]*kernel, error) {
 
 // lowered returns the kernel of a step, nil for one that runs on the host. The kernel's
 // err is set if the library lacks a part of it.
-func lowered(s *compile.Step) *kernel {
-	k := &kernel{}
+func lowered(s *compile.Step, p *products) *kernel {
+	k := &kernel{products: p}
 	if slices.ContainsFunc(s.Outs(), func(o *compile.Operand) bool { return o.Shape.Elems() > 0 }) || checksIndex(s) {
 		k.step(s)
 	}
@@ -131,7 +137,7 @@ func (k *kernel) single(s *compile.Step) {
 	case tensor.OpCumsum:
 		k.cumsum(s)
 	case tensor.OpProdGrad:
-		k.products(s)
+		k.prodGrad(s)
 	case tensor.OpCrossEntropy:
 		k.crossEntropy(s, nil, &s.Out, nil)
 	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad, tensor.OpCausalSoftmax:
@@ -220,14 +226,15 @@ func (lw *lowerer) load(text, name string) (driver.Function, error) {
 func (lw *lowerer) close() error {
 	lw.mu.Lock()
 	defer lw.mu.Unlock()
-	err := lw.mem.Do(func() error {
+	err := lw.products.close()
+	err = errors.Join(err, lw.mem.Do(func() error {
 		for _, m := range lw.modules {
 			if err := lw.mem.API().ModuleUnload(m.module); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}))
 	clear(lw.modules)
 	return err
 }
@@ -239,13 +246,14 @@ type Placed struct {
 	Kernels int    // launches else; 0 for a step that makes nothing
 }
 
-// Place returns how the steps of p run on a GPU. It needs none.
+// Place returns how the steps of p run on a GPU without a library of products. It needs
+// no GPU.
 func Place(p *tensor.Program) []Placed {
 	plan := compile.Compile(p, compileOptions(false))
 	out := make([]Placed, len(plan.Steps))
 	for i := range plan.Steps {
 		out[i].Step = plan.StepString(i)
-		if k := lowered(&plan.Steps[i]); k != nil {
+		if k := lowered(&plan.Steps[i], &products{}); k != nil {
 			out[i].Kernels = len(k.launches)
 		} else {
 			out[i].Host = true

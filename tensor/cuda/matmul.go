@@ -45,6 +45,9 @@ func (k *kernel) product(out, a, b compile.Operand) {
 		k.host = true
 		return
 	}
+	if byLibrary(k, out, a, b) {
+		return
+	}
 	last := len(out.Shape) - 2
 	batch, m, n := out.Shape[:last], out.Shape[last], out.Shape[last+1]
 	depth := a.Shape[len(a.Shape)-1]
@@ -59,19 +62,8 @@ func (k *kernel) product(out, a, b compile.Operand) {
 		}
 		sides[i] = matricesOf(o, batch)
 	}
-	count, steps := 1, [2]int{} // the matrices, and from one to the next
-	if st, ok := joined(batch, sides[0].strides, sides[1].strides); ok {
-		count, steps = batch.Elems(), st
-	} else {
-		count = batch.Elems()
-		for i := range sides {
-			o := sides[i].o
-			t := k.temp(d, append(append(tensor.Shape{}, batch...), o.Shape[len(o.Shape)-2:]...))
-			k.copy(t, o)
-			sides[i] = matricesOf(t, batch)
-			steps[i] = t.Shape[last] * t.Shape[last+1]
-		}
-	}
+	// The matrices, and from one to the next.
+	count, steps := batch.Elems(), stepsOf(k, &sides, batch)
 	if count > 1 && steps[1] == 0 && steps[0] == m*sides[0].row {
 		m, count = m*count, 1 // one b for all: more rows of one product
 	}
@@ -89,6 +81,23 @@ func (k *kernel) product(out, a, b compile.Operand) {
 	if out.DType != d {
 		k.copy(out, c)
 	}
+}
+
+// stepsOf returns the elements from a matrix of a batch to the next, for both operands.
+// It adds copies to k where these are not the same everywhere.
+func stepsOf(k *kernel, sides *[2]matrices, batch tensor.Shape) (steps [2]int) {
+	steps, ok := joined(batch, sides[0].strides, sides[1].strides)
+	if ok {
+		return steps
+	}
+	for i := range sides {
+		o := sides[i].o
+		t := k.temp(o.DType, append(append(tensor.Shape{}, batch...), o.Shape[len(o.Shape)-2:]...))
+		k.copy(t, o)
+		sides[i] = matricesOf(t, batch)
+		steps[i] = t.Shape[len(batch)] * t.Shape[len(batch)+1]
+	}
+	return steps
 }
 
 // joined returns the strides of two operands over the dims of shape as one dim, and

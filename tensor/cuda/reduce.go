@@ -107,9 +107,9 @@ func middle(x compile.Operand, dims []int64) (outer, rows, columns int, ok bool)
 	return outer, rows, columns, x.Dense
 }
 
-// products adds the gradient of a product over dims: dy, which has one element for each
+// prodGrad adds the gradient of a product over dims: dy, which has one element for each
 // result, times the product of all other elements.
-func (k *kernel) products(s *compile.Step) {
+func (k *kernel) prodGrad(s *compile.Step) {
 	d := s.Out.DType
 	if k.host = !real(d); k.host {
 		return

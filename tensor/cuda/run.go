@@ -248,6 +248,9 @@ func (r *running) kernels(i int) error {
 
 // launchOne puts a kernel of a step into the stream.
 func (r *running) launchOne(i int, l *launch) error {
+	if l.product != nil {
+		return r.multiply(l.product)
+	}
 	var a driver.Args
 	for _, arg := range l.args {
 		switch v := arg.(type) {
@@ -271,6 +274,17 @@ func (r *running) launchOne(i int, l *launch) error {
 	}
 	d := driver.Launch{Grid: l.grid, Block: l.block, Stream: r.stream.Driver()}
 	return r.do(func() error { return r.dev.mem.API().Launch(l.function, d, &a) })
+}
+
+// multiply puts a product into the stream.
+func (r *running) multiply(p *product) error {
+	var workspace driver.DevicePtr
+	if p.plan.Workspace() > 0 {
+		workspace = (r.operand(&p.workspace) + workspaceAlign - 1) &^ (workspaceAlign - 1)
+	}
+	a, b, out := r.operand(&p.a), r.operand(&p.b), r.operand(&p.out)
+	r.did.Products++
+	return r.do(func() error { return p.handle.Run(p.plan, a, b, out, workspace, r.stream.Driver()) })
 }
 
 // operand returns where an operand's first element lies on the device.

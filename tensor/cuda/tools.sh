@@ -1,6 +1,6 @@
 #!/bin/sh
 # tools.sh assembler|abi puts NVIDIA's files into the user's cache: ptxas, cuobjdump and
-# nvdisasm, or cuda.h and libcuda.so.1. They are packages of non-free on the machine's own
+# nvdisasm, or cuda.h, libcuda.so.1 and the same of cuBLASLt, of 442 MB. They are packages of non-free on the machine's own
 # mirror of Debian. Nothing is installed and the system's package lists stay as they are.
 set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringside/cuda
@@ -48,17 +48,22 @@ assembler)
 	mv usr/bin/* "$cache/bin/"
 	;;
 abi)
-	have include/cuda.h lib/libcuda.so.1 && exit 0
-	prepare "include/cuda.h and lib/libcuda.so.1"
-	apt apt-get -qq download libcuda1
+	headers="cublasLt.h cublas_api.h cuda.h library_types.h"
+	have include/cuda.h include/cublasLt.h include/cublas_api.h include/library_types.h lib/libcuda.so.1 lib/libcublasLt.so.12 && exit 0
+	prepare "include/cuda.h, cublasLt.h, cublas_api.h, library_types.h, lib/libcuda.so.1 and libcublasLt.so.12"
+	apt apt-get -qq download libcuda1 libcublaslt12
 	dpkg-deb -x libcuda1_*.deb .
+	dpkg-deb -x libcublaslt12_*.deb .
 	# The headers are first in a large package: the download ends when they are there.
 	package=$(apt apt-get -qq download --print-uris nvidia-cuda-dev | cut -d"'" -f2)
-	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 ./usr/include/cuda.h || true
-	tail -n 1 usr/include/cuda.h | grep -q '^#endif' || { echo "the download of cuda.h ended early" >&2; exit 1; }
+	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 $(printf './usr/include/%s ' $headers) || true
+	for h in $headers; do
+		tail -n 1 "usr/include/$h" | grep -q '^#endif' || { echo "the download of $h ended early" >&2; exit 1; }
+	done
 	mkdir -p "$cache/include" "$cache/lib"
-	mv usr/include/cuda.h "$cache/include/"
+	for h in $headers; do mv "usr/include/$h" "$cache/include/"; done
 	cp "$(find usr/lib -name 'libcuda.so.*.*' -type f)" "$cache/lib/libcuda.so.1"
+	mv "$(find usr/lib -name 'libcublasLt.so.*.*' -type f)" "$cache/lib/libcublasLt.so.12"
 	;;
 *)
 	echo "usage: $0 assembler|abi" >&2

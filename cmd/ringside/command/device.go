@@ -1,8 +1,10 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/cuda/blas"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -32,6 +35,30 @@ type devices struct {
 // deviceFlag adds --device. An empty value is the default.
 func deviceFlag(f *pflag.FlagSet, text *string, what string) {
 	f.StringVar(text, "device", "", "where "+what+": cpu, cuda (GPUs), cuda:0,1 (those GPUs), or auto (GPUs if there are any, else cpu) (default: cpu)")
+}
+
+// withoutProducts is the value of --cublas for none.
+const withoutProducts = "off"
+
+// productsFlag adds --cublas.
+func productsFlag(f *pflag.FlagSet, text *string) {
+	f.StringVar(text, "cublas", "", "library of matrix products on GPUs: off, or its file (default: libcublasLt.so of CUDA 13 or 12, if it is found)")
+}
+
+// library returns the library of matrix products for a value of --cublas, nil if it is
+// off. Any other value than a file is the machine's.
+func (h *host) library(api driver.API, text string) (blas.Library, error) {
+	if text == withoutProducts {
+		return nil, nil
+	}
+	if text != "" && !filepath.IsAbs(text) {
+		return nil, usagef("--cublas %q: expected off, or the absolute path of libcublasLt.so", text)
+	}
+	v, err := api.Version()
+	if err != nil {
+		return nil, err
+	}
+	return h.openProducts(text, v)
 }
 
 // parseDevices reads a value of --device.
@@ -167,12 +194,13 @@ func onGPU(device string) string {
 }
 
 // open makes the device of a worker. o is for the cores, and for what a GPU leaves to
-// them.
-func (d devices) open(cmd *cobra.Command, o *cpu.Options) (device.Device, error) {
+// them. products is a value of --cublas.
+func (d devices) open(cmd *cobra.Command, o *cpu.Options, products string) (device.Device, error) {
 	if len(d.numbers) > 1 {
 		return nil, usagef("--device %s: a worker is on one GPU; ringside up starts several", d.text)
 	}
-	api, numbers, err := d.find(cmd.ErrOrStderr(), thisHost())
+	h := thisHost()
+	api, numbers, err := d.find(cmd.ErrOrStderr(), h)
 	switch {
 	case err != nil:
 		return nil, err
@@ -181,9 +209,19 @@ func (d devices) open(cmd *cobra.Command, o *cpu.Options) (device.Device, error)
 	case o.MaxBytes > 0:
 		return nil, usagef("--memory-mib is about the cores: the memory of a GPU bounds its tensors; --session-mib bounds those of a session")
 	}
-	dev, err := cuda.Open(api, numbers[0], &cuda.Options{Host: *o})
+	library, missing := h.library(api, products)
+	if missing != nil && products != "" {
+		return nil, fmt.Errorf("--cublas %s: %w", products, missing)
+	}
+	dev, err := cuda.Open(api, numbers[0], &cuda.Options{Host: *o, Products: library})
 	if err != nil {
 		return nil, fmt.Errorf("--device %s: GPU %d can't be used: %w", d.text, numbers[0], err)
+	}
+	if _, _, err := dev.Products(); err != nil {
+		if products != "" {
+			return nil, errors.Join(fmt.Errorf("--cublas %s: %w", products, err), dev.Close())
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "kernels of its own compute matrix products: %s can't be used: %v\n", library.Info().Path, err)
 	}
 	return dev, nil
 }

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ringside-go/ringside/tensor/cuda/blas"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
 
 var (
@@ -31,7 +33,7 @@ func (h *host) gpu(ctx context.Context) finding {
 	if err != nil {
 		return warned("", "%s; the first can't be used: %v", text, err)
 	}
-	f.Found = fmt.Sprintf("%s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n))
+	f.Found = fmt.Sprintf("%s; %s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n), h.productsOn(d))
 	return f
 }
 
@@ -97,4 +99,32 @@ func describe(d driver.API) (text string, n int, err error) {
 		text += fmt.Sprintf("; %s, %s", name, size(bytes))
 	}
 	return text, n, nil
+}
+
+// productsOn says which library computes matrix products on the first device.
+func (h *host) productsOn(d driver.API) string {
+	const none = "kernels of its own compute matrix products: "
+	l, err := h.library(d, h.products)
+	switch {
+	case err != nil:
+		return none + err.Error()
+	case l == nil:
+		return none + "--cublas off"
+	}
+	dev, err := memory.Open(d, 0, trialOptions)
+	if err != nil {
+		return none + err.Error()
+	}
+	var handle blas.Handle
+	err = dev.Do(func() (err error) { handle, err = l.Open(); return err })
+	if err == nil {
+		err = dev.Do(handle.Close)
+	}
+	if e := dev.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Sprintf("%s%s can't be used: %v", none, l.Info().Path, err)
+	}
+	return fmt.Sprintf("%s (%s) computes matrix products", l.Info().Name, l.Info().Path)
 }

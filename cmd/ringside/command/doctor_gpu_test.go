@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
 // failing is a driver whose Init fails.
@@ -64,21 +66,29 @@ func TestDoctorStandIn(t *testing.T) {
 		key, set string
 		want     verdict
 		says     []string // in found or do
+		products string   // a value of --cublas; empty for the stand-in's
 	}{
-		{"two GPUs", "FAKECUDA_DEVICES", "2", good, append(devices, "share memory by handles and descriptors", "registered")},
-		{"no device", "FAKECUDA_DEVICES", "0", poor, []string{"CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"}},
-		{"too old", "FAKECUDA_VERSION", "11040", poor, []string{"CUDA 11.4, want 12.0", "install driver 525"}},
-		{"a device that can't be used", "FAKECUDA_FAIL", "cuDevicePrimaryCtxRetain:1=999", poor, append(devices[:2:2], "can't be used", "(999)")},
-		{"no handles", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801", poor, append(devices, "by descriptors alone: by handles: ", "(801)")},
-		{"handles that another process can't open", "FAKECUDA_FAIL", "cuIpcOpenMemHandle_v2:1=201", poor, append(devices, "by descriptors alone: by handles: another process", "(201)")},
-		{"descriptors that another process can't open", "FAKECUDA_FAIL", "cuMemImportFromShareableHandle:1=801", poor, append(devices, "by handles alone: by descriptors: another process")},
-		{"no IPC", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801,cuMemExportToShareableHandle:1=801", poor, append(devices, "can't share memory: by handles", "--ipc=host", "gVisor")},
-		{"no registration", "FAKECUDA_FAIL", "cuMemHostRegister_v2:1=801", good, append(devices, "copies are staged", "(801)")},
+		{"two GPUs", "FAKECUDA_DEVICES", "2", good, append(devices, "share memory by handles and descriptors", "registered"), ""},
+		{"no device", "FAKECUDA_DEVICES", "0", poor, []string{"CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"}, ""},
+		{"too old", "FAKECUDA_VERSION", "11040", poor, []string{"CUDA 11.4, want 12.0", "install driver 525"}, ""},
+		{"a device that can't be used", "FAKECUDA_FAIL", "cuDevicePrimaryCtxRetain:1=999", poor, append(devices[:2:2], "can't be used", "(999)"), ""},
+		{"no handles", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801", poor, append(devices, "by descriptors alone: by handles: ", "(801)"), ""},
+		{"handles that another process can't open", "FAKECUDA_FAIL", "cuIpcOpenMemHandle_v2:1=201", poor, append(devices, "by descriptors alone: by handles: another process", "(201)"), ""},
+		{"descriptors that another process can't open", "FAKECUDA_FAIL", "cuMemImportFromShareableHandle:1=801", poor, append(devices, "by handles alone: by descriptors: another process"), ""},
+		{"no IPC", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801,cuMemExportToShareableHandle:1=801", poor, append(devices, "can't share memory: by handles", "--ipc=host", "gVisor"), ""},
+		{"a library of products", "FAKECUDA_DEVICES", "1", good, []string{"cuBLASLt 12.4.5 (/", fakecuda.Products + ") computes matrix products"}, ""},
+		{"a library that can't be used", "FAKECUDA_FAIL", "cuCtxGetDevice:1=999", good, []string{"kernels of its own compute matrix products: /", "CUBLAS_STATUS_NOT_INITIALIZED"}, ""},
+		{"no library", "FAKECUDA_DEVICES", "1", good, []string{"kernels of its own compute matrix products: ", "/none.so"}, "/none.so"},
+		{"a library that is refused", "FAKECUDA_DEVICES", "1", good, []string{"kernels of its own compute matrix products: --cublas off"}, "off"},
+		{"no registration", "FAKECUDA_FAIL", "cuMemHostRegister_v2:1=801", good, append(devices, "copies are staged", "(801)"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := standIn(t)
 			t.Setenv(c.key, c.set)
-			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }}
+			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }, openProducts: openProducts, products: c.products}
+			if c.products == "" {
+				h.products = filepath.Join(filepath.Dir(own), fakecuda.Products)
+			}
 			f := h.gpu(context.Background())
 			if f.Status != c.want {
 				t.Errorf("%+v, want %s", f, c.want)

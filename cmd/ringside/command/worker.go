@@ -63,12 +63,12 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, memory, on, flight string
-		far                                        keys
-		quota, limit                               int64
-		threads, work                              int
-		bind                                       bool
-		reconnect                                  time.Duration
+		addr, join, name, simd, memory, on, products, flight string
+		far                                                  keys
+		quota, limit                                         int64
+		threads, work                                        int
+		bind                                                 bool
+		reconnect                                            time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -118,7 +118,7 @@ func newWorker() *cobra.Command {
 				}
 				o.Level = &level
 			}
-			dev, err := where.open(cmd, o)
+			dev, err := where.open(cmd, o, products)
 			if err != nil {
 				return err
 			}
@@ -142,6 +142,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	deviceFlag(f, &on, "the worker computes")
+	productsFlag(f, &products)
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.DurationVar(&reconnect, "reconnect", 30*time.Second, "how long to look for another dispatcher when it died, and longer with sessions that go on; 0: end with it")
 	f.StringVar(&flight, "flight", "", "folder for the last collectives of a session that ends because a worker died or was late; off: none (default: ringside/flight in this user's cache)")

@@ -118,6 +118,9 @@ func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) (err e
 		if t.groups[k], err = t.connectGroup(ctx, key, k, t.along(k), log); err != nil {
 			return err
 		}
+		if err := t.sameRounding(ctx, t.groups[k]); err != nil {
+			return err
+		}
 		if t.near[k], err = t.connectPeers(ctx, t.groups[k]); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor/cuda/blas/cublaslt"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
@@ -22,22 +23,28 @@ type GPU struct {
 	launches string // the file of FAKECUDA_LAUNCHES
 }
 
-// built is the stand-in, built once.
-var built = sync.OnceValues(func() ([]byte, error) {
+// built is the stand-ins by their names, built once.
+var built = sync.OnceValues(func() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "fakecuda")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	lib, err := fakecuda.Build(dir)
-	if err != nil {
+	if _, err = fakecuda.Build(dir); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(lib)
+	libs := map[string][]byte{}
+	for _, name := range []string{fakecuda.Driver, fakecuda.Products} {
+		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return libs, nil
 })
 
-// Library returns the path of a stand-in of the test's own, with state of its own.
-// Without gcc the test is skipped, unless it must run.
+// Library returns the path of a stand-in of the test's own, with state of its own, and
+// with that for cuBLASLt in the same folder. Without gcc the test is skipped, unless it
+// must run.
 func Library(t *testing.T, must bool) string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil && !must {
@@ -47,11 +54,21 @@ func Library(t *testing.T, must bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lib := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if err := os.WriteFile(lib, b, 0o700); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	for name, content := range b {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return lib
+	return filepath.Join(dir, fakecuda.Driver)
+}
+
+// Products returns the stand-in for cuBLASLt over the driver in the folder of that file.
+func Products(t *testing.T, beside string) *cublaslt.Library {
+	t.Helper()
+	l, err := cublaslt.Open(filepath.Join(filepath.Dir(beside), fakecuda.Products), nil)
+	check(t, err)
+	return l
 }
 
 // Open returns the driver of a stand-in, see Library, before Init, and the file of its

@@ -1,6 +1,6 @@
-// Package fakecuda builds a stand-in for libcuda.so.1, for tests on machines without a
-// GPU. It is C, so that a test calls it as it calls the driver: by address, on threads,
-// from several processes.
+// Package fakecuda builds stand-ins for libcuda.so.1 and for libcublasLt.so.12, for tests
+// on machines without a GPU. They are C, so that a test calls them as it calls the
+// driver: by address, on threads, from several processes.
 //
 // src/call.c fails calls that a test names and counts what is alive, device.c and
 // context.c hold devices and the context of each thread. space.c is the address space of
@@ -16,6 +16,10 @@
 // access.c, atomic.c and async.c reach memory, matrix.c is for tensor cores. watch.c
 // measures and finds.
 //
+// src/blas is cuBLASLt: object.c has descriptors and their attributes, matmul.c checks
+// products and names algorithms for them, multiply.c computes. driver.c finds the driver
+// beside it; extend.c is what the driver has for it.
+//
 // # Strictness
 //
 // The stand-in checks the bounds of every copy. The host can't follow the address of a
@@ -28,6 +32,16 @@
 // graph runs its nodes one by one. Work in the legacy stream runs before the call
 // returns. A device's memory is the host's, and access to a peer's memory needs no
 // permission.
+//
+// # Products
+//
+// The stand-in for cuBLASLt computes in the streams of the driver, in captures and graphs
+// too. It gives out algorithms of three kinds: with sums in place in an order that the
+// seed gives, with sums of parts in the workspace, and with one sum. An algorithm runs
+// for the product that it was found for, at addresses of the alignment that was promised,
+// with all of its workspace. Operands that nothing wrote, results over operands, and
+// matrices by rows are refused. Codes and defaults of descriptors are those of NVIDIA's
+// library.
 //
 // # Kernels
 //
@@ -56,6 +70,7 @@
 //	FAKECUDA_SEED         the order of blocks, warps and nodes of graphs, and the
 //	                      errors of approximate instructions; with 0 the order of
 //	                      their numbers and no error (0)
+//	FAKECUBLASLT_VERSION  the version of cuBLASLt (120405)
 //	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
 //	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

@@ -17,32 +17,44 @@ import (
 //go:embed src
 var source embed.FS
 
-// Build compiles the stand-in with gcc into dir and returns the path of the library. A
-// copy of it has state of its own, also where a process loads several.
+// Driver and Products are the names of the libraries that Build makes.
+const (
+	Driver   = "libcuda.so.1"
+	Products = "libcublasLt.so.12"
+)
+
+// Build compiles the stand-ins for the driver and for cuBLASLt with gcc into dir, and
+// returns the path of the driver's. The other one lies beside it and uses the driver in
+// its own folder. A copy of both has state of its own, also where a process loads
+// several.
 func Build(dir string) (string, error) {
-	src := filepath.Join(dir, "src")
 	if err := os.CopyFS(dir, source); err != nil {
 		return "", err
 	}
-	files, err := fs.Glob(source, "src/*.c")
-	if err != nil {
+	if err := compile(dir, Products, "src/blas/*.c"); err != nil {
 		return "", err
 	}
-	interpreter, err := fs.Glob(source, "src/ptx/*.c")
-	if err != nil {
-		return "", err
-	}
-	lib := filepath.Join(dir, "libcuda.so.1")
+	return filepath.Join(dir, Driver), compile(dir, Driver, "src/*.c", "src/ptx/*.c")
+}
+
+// compile makes a library in dir of the sources there.
+func compile(dir, name string, sources ...string) error {
 	args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-frounding-math", "-ffp-contract=off", "-Wl,-soname,libcuda.so.1", "-o", lib}
-	for _, f := range append(files, interpreter...) {
-		args = append(args, filepath.Join(dir, f))
+		"-frounding-math", "-ffp-contract=off", "-Wl,-soname," + name, "-o", filepath.Join(dir, name)}
+	for _, s := range sources {
+		files, err := fs.Glob(source, s)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			args = append(args, filepath.Join(dir, f))
+		}
 	}
-	args = append(args, "-lm")
+	args = append(args, "-lm", "-ldl")
 	if out, err := exec.Command(Compiler(), args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s in %s: %w\n%s", Compiler(), src, err, out)
+		return fmt.Errorf("%s for %s: %w\n%s", Compiler(), filepath.Join(dir, name), err, out)
 	}
-	return lib, nil
+	return nil
 }
 
 // Compiler returns gcc for this program's architecture, which may be emulated.

@@ -98,6 +98,11 @@ func (d *Device) describe() error {
 // Info describes the device.
 func (d *Device) Info() Info { return d.info }
 
+// Multiprocessors returns how many the device has.
+func (d *Device) Multiprocessors() (int, error) {
+	return d.api.DeviceAttribute(d.device, driver.Multiprocessors)
+}
+
 // API returns the driver, for calls inside Do.
 func (d *Device) API() driver.API { return d.api }
 
