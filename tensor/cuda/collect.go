@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/shm"
@@ -28,11 +29,24 @@ import (
 // At the first meeting they say where their values are, and the segments that the others
 // have not opened; at each later one, whether they failed. After the last each stream
 // waits until no other reads its memory. Folds are in rank order, as on the host.
+//
+// Collectives that are started together share the meetings and the events: a call of the
+// driver for each event and other member, however many tensors there are.
+
+// batch are collectives that were started together.
+type batch struct {
+	*peers
+	s      *space
+	on     *memory.Stream // where they run: of the group, or the space's
+	parts  []*collecting
+	work   []piece  // for the stream, before the next event
+	news   []uint64 // segments that the others are told of
+	joined bool     // the space's stream is behind the collectives
+}
 
 // collecting is a collective under way.
 type collecting struct {
-	*peers
-	s      *space
+	*batch
 	x      *device.Collective
 	size   int // bytes of an element
 	in     int // bytes of this member's value
@@ -43,8 +57,7 @@ type collecting struct {
 	from   *pending   // of the value
 	values []place    // by rank
 	folded []place    // by rank: results of a two-shot all-reduce
-	parts  []uint64   // by rank: where in its value this member's part begins
-	news   []uint64   // segments that the others are told of
+	begins []uint64   // by rank: where in its value this member's part begins
 }
 
 // place is memory of a member.
@@ -54,47 +67,83 @@ type place struct {
 }
 
 // Start implements device.Peers.
-func (p *peers) Start(sp device.Space, x *device.Collective, meet device.Meet) (device.Pending, error) {
+func (p *peers) Start(sp device.Space, xs []device.Collective, beside bool, meet device.Meet) ([]device.Pending, error) {
 	s, ok := sp.(*space)
 	if !ok {
 		return nil, fmt.Errorf("cuda: a space of %T, expected one of this package", sp)
 	}
-	c := &collecting{peers: p, s: s, x: x, size: x.DType.Size()}
-	c.out = x.Shape.Elems() * c.size
-	c.twice = x.Kind == protocol.AllReduce && c.out >= p.twoShot
+	b := &batch{peers: p, s: s}
+	failed := false // by another's program
+	for i := range xs {
+		x := &xs[i]
+		c := &collecting{batch: b, x: x, size: x.DType.Size()}
+		c.out = x.Shape.Elems() * c.size
+		c.twice = x.Kind == protocol.AllReduce && c.out >= p.twoShot
+		b.parts = append(b.parts, c)
+		failed = failed || x.Failed
+	}
 	var err error
-	if !x.Failed {
-		err = c.prepare()
+	if !failed {
+		err = b.prepare(beside)
 	}
-	ok, broken := c.tell(meet, &err)
-	if broken == nil && ok {
-		if err == nil {
-			err = c.first()
-		}
-		ok, broken = c.agree(meet, err)
-		if broken == nil && ok {
-			c.heard()
-		}
-		if broken == nil && ok && c.twice {
-			err = c.second()
-			ok, broken = c.agree(meet, err)
-		}
-	}
+	ok, err, broken := b.run(failed, err, meet)
 	if broken != nil {
-		c.Drop()
+		b.drop()
 		return nil, broken
 	}
-	if e := c.wait(eventDone); err == nil {
-		err = e
+	if b.on != nil {
+		if e := b.wait(eventDone); err == nil {
+			err = e
+		}
 	}
-	if err == nil && !ok && !x.Failed {
-		err = c.zero()
+	if err == nil && !ok && !failed {
+		err = b.zero()
 	}
-	if err != nil || x.Failed {
-		c.Drop()
+	if err != nil || failed {
+		b.drop()
 		return nil, err
 	}
-	return c, nil
+	out := make([]device.Pending, len(b.parts))
+	for i, c := range b.parts {
+		out[i] = c
+	}
+	return out, nil
+}
+
+// run does the work between the meetings. It reports whether no member failed; err is this
+// one's failure, before and after.
+func (b *batch) run(failed bool, err error, meet device.Meet) (ok bool, _, broken error) {
+	ok, broken = b.tell(failed, meet, &err)
+	if broken != nil || !ok {
+		return ok, err, broken
+	}
+	if err == nil {
+		err = b.first()
+	}
+	ok, broken = b.agree(meet, err)
+	if broken != nil || !ok {
+		return ok, err, broken
+	}
+	b.heard()
+	if slices.ContainsFunc(b.parts, func(c *collecting) bool { return c.twice }) {
+		err = b.second()
+		ok, broken = b.agree(meet, err)
+	}
+	return ok, err, broken
+}
+
+// prepare finds the values and makes room for the results, on the group's stream where
+// they are to run beside other work.
+func (b *batch) prepare(beside bool) error {
+	for _, c := range b.parts {
+		if err := c.prepare(); err != nil {
+			return err
+		}
+	}
+	if b.on, b.last = b.s.stream, b.s; beside {
+		b.on = b.stream
+	}
+	return b.record(eventReady, b.s.stream)
 }
 
 // prepare finds the value and makes room for the result. All that this member's memory
@@ -132,7 +181,7 @@ func (c *collecting) prepare() error {
 		c.s.free(c.dst)
 		c.dst = c.src
 	}
-	return c.record(eventReady, c.s.stream)
+	return nil
 }
 
 // given returns the bytes that this member's value has to have.
@@ -155,28 +204,41 @@ func total(counts []int) (n int) {
 
 // tell meets the others, and finds where their values are. It reports whether no member
 // failed so far; err is this one's failure.
-func (c *collecting) tell(meet device.Meet, err *error) (ok bool, broken error) {
-	said, e := c.said(*err)
-	if *err == nil {
-		*err = e
+func (b *batch) tell(failed bool, meet device.Meet, err *error) (ok bool, broken error) {
+	said := []byte{fine}
+	for _, c := range b.parts {
+		var e error
+		if said, e = c.said(said, failed || *err != nil); e != nil {
+			*err = e
+		}
+	}
+	if failed || *err != nil {
+		said[0] = lost
 	}
 	all, broken := meet(said)
 	if broken != nil {
 		return false, broken
 	}
-	if len(all) != len(c.others) {
-		return false, fmt.Errorf("cuda: %d members answered, expected %d", len(all), len(c.others))
+	if len(all) != len(b.others) {
+		return false, fmt.Errorf("cuda: %d members answered, expected %d", len(all), len(b.others))
 	}
 	ok = true
-	for _, b := range all {
-		ok = ok && len(b) == len(said) && b[0] == fine
+	for _, m := range all {
+		ok = ok && len(m) == len(said) && m[0] == fine
 	}
 	if !ok {
 		return false, nil
 	}
-	for r, b := range all {
-		if e := c.hear(r, b[1:]); e != nil && *err == nil {
-			*err = fmt.Errorf("cuda: %v with rank %d: %w", c.x.Kind, r, e)
+	for r, m := range all {
+		rest := m[1:]
+		for _, c := range b.parts {
+			var e error
+			if rest, e = c.hear(r, rest); e != nil && *err == nil {
+				*err = fmt.Errorf("cuda: %v with rank %d: %w", c.x.Kind, r, e)
+			}
+			if e != nil {
+				break
+			}
 		}
 	}
 	return true, nil
@@ -184,21 +246,22 @@ func (c *collecting) tell(meet device.Meet, err *error) (ok bool, broken error) 
 
 // The first byte of a message.
 const (
-	fine   = 1
-	failed = 2
+	fine = 1
+	lost = 2
 )
 
-// said returns what this member tells the others, which has the same size on all.
+// said appends what this member tells the others, which has the same size on all. none
+// says that there is nothing to tell.
 //
-//	fine | place of the value | place of the result | parts of an all-to-all
+//	place of the value | place of the result | parts of an all-to-all
 //
 // A place is a handle, and the export of its segment, or zeros where they have it.
-func (c *collecting) said(err error) ([]byte, error) {
-	b := []byte{fine}
+func (c *collecting) said(b []byte, none bool) ([]byte, error) {
+	var err error
 	for _, block := range []*shm.Block{c.src, c.dst} {
 		var h shm.Handle
 		export := make([]byte, memory.ExportSize)
-		if err == nil && !c.x.Failed && block != nil {
+		if err == nil && !none && block != nil {
 			h = block.Handle()
 			var e memory.Export
 			if e, err = c.export(h.Segment); err == nil && !c.told[h.Segment] {
@@ -214,22 +277,19 @@ func (c *collecting) said(err error) ([]byte, error) {
 			off += k * c.size
 		}
 	}
-	if err != nil || c.x.Failed {
-		b[0] = failed
-	}
 	return b, err
 }
 
 // heard notes that all others have opened the segments that they were told of. Where one
 // of the members failed they may not have: they are told again, then.
-func (c *collecting) heard() {
-	for _, id := range c.news {
-		c.told[id] = true
+func (b *batch) heard() {
+	for _, id := range b.news {
+		b.told[id] = true
 	}
 }
 
-// hear reads what member r said: data of another process.
-func (c *collecting) hear(r int, b []byte) error {
+// hear reads what member r said, data of another process, and returns what follows.
+func (c *collecting) hear(r int, b []byte) ([]byte, error) {
 	want := c.in
 	switch c.x.Kind {
 	case protocol.AllGather:
@@ -239,7 +299,7 @@ func (c *collecting) hear(r int, b []byte) error {
 	}
 	value, b, err := c.hearPlace(r, b, c.src, want)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.values = append(c.values, value)
 	want = 0
@@ -248,17 +308,19 @@ func (c *collecting) hear(r int, b []byte) error {
 	}
 	result, b, err := c.hearPlace(r, b, c.dst, want)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.folded = append(c.folded, result)
 	if c.x.Kind == protocol.AllToAll {
-		mine, n := binary.LittleEndian.Uint64(b[8*c.rank:]), uint64(c.x.Recv[r]*c.size)
+		at := b
+		b = b[8*len(c.others):]
+		mine, n := binary.LittleEndian.Uint64(at[8*c.rank:]), uint64(c.x.Recv[r]*c.size)
 		if mine > uint64(value.n) || n > uint64(value.n)-mine {
-			return fmt.Errorf("%w: a part of %d bytes at %d of a value of %d", shm.ErrBounds, n, mine, value.n)
+			return nil, fmt.Errorf("%w: a part of %d bytes at %d of a value of %d", shm.ErrBounds, n, mine, value.n)
 		}
-		c.parts = append(c.parts, mine)
+		c.begins = append(c.begins, mine)
 	}
-	return nil
+	return b, nil
 }
 
 // hearPlace reads a place of member r, which has to have n bytes at least, and returns
@@ -291,40 +353,40 @@ func (c *collecting) hearPlace(r int, b []byte, mine *shm.Block, n int) (place, 
 }
 
 // agree meets the others, and reports whether no member failed.
-func (c *collecting) agree(meet device.Meet, err error) (ok bool, broken error) {
-	b := []byte{fine}
+func (b *batch) agree(meet device.Meet, err error) (ok bool, broken error) {
+	m := []byte{fine}
 	if err != nil {
-		b[0] = failed
+		m[0] = lost
 	}
-	all, broken := meet(b)
+	all, broken := meet(m)
 	if broken != nil {
 		return false, broken
 	}
-	ok = len(all) == len(c.others)
-	for _, b := range all {
-		ok = ok && len(b) == 1 && b[0] == fine
+	ok = len(all) == len(b.others)
+	for _, m := range all {
+		ok = ok && len(m) == 1 && m[0] == fine
 	}
 	return ok, nil
 }
 
 // record marks where one of this member's streams has come.
-func (c *collecting) record(event int, s *memory.Stream) error {
-	return c.dev.mem.Do(func() error { return c.dev.mem.API().EventRecord(c.events[event], s.Driver()) })
+func (b *batch) record(event int, s *memory.Stream) error {
+	return b.dev.mem.Do(func() error { return b.dev.mem.API().EventRecord(b.events[event], s.Driver()) })
 }
 
-// wait has the stream of collectives wait for where the others' streams were at the
-// meeting before, and for eventReady this member's, which is another stream's.
-func (c *collecting) wait(event int) error {
-	return c.dev.mem.Do(func() error {
-		for r := range c.others {
-			e := c.others[r].events[event]
+// wait has the stream of the collectives wait for where the others' streams were at the
+// meeting before, and for eventReady this member's, where that is another stream.
+func (b *batch) wait(event int) error {
+	return b.dev.mem.Do(func() error {
+		for r := range b.others {
+			e := b.others[r].events[event]
 			switch {
-			case r == c.rank && event == eventReady:
-				e = c.events[event]
-			case r == c.rank || c.others[r].process.Ended():
+			case r == b.rank && event == eventReady && b.on != b.s.stream:
+				e = b.events[event]
+			case r == b.rank || b.others[r].process.Ended():
 				continue
 			}
-			if err := c.dev.mem.API().StreamWaitEvent(c.stream.Driver(), e); err != nil {
+			if err := b.dev.mem.API().StreamWaitEvent(b.on.Driver(), e); err != nil {
 				return err
 			}
 		}
@@ -333,45 +395,71 @@ func (c *collecting) wait(event int) error {
 }
 
 // first does the work between the first two meetings.
-func (c *collecting) first() error {
-	if err := c.wait(eventReady); err != nil {
+func (b *batch) first() error {
+	if err := b.wait(eventReady); err != nil {
 		return err
 	}
-	var err error
+	event := eventDone
+	for _, c := range b.parts {
+		if err := c.first(); err != nil {
+			return err
+		}
+		if c.twice {
+			event = eventFolded
+		}
+	}
+	if err := b.do(); err != nil {
+		return err
+	}
+	return b.record(event, b.on)
+}
+
+// second copies the slices of two-shot all-reduces that others have folded.
+func (b *batch) second() error {
+	err := b.wait(eventFolded)
+	for _, c := range b.parts {
+		if c.twice {
+			c.second()
+		}
+	}
+	if err == nil {
+		err = b.do()
+	}
+	return errors.Join(err, b.record(eventDone, b.on))
+}
+
+// first folds or copies what the first two meetings are for.
+func (c *collecting) first() error {
 	switch c.x.Kind {
 	case protocol.AllReduce:
 		if c.twice {
 			mine := c.slice(c.rank)
-			return errors.Join(c.fold(mine.Off, mine.Off, mine.Len), c.record(eventFolded, c.stream))
+			return c.fold(mine.Off, mine.Off, mine.Len)
 		}
-		err = c.fold(0, 0, c.out)
+		return c.fold(0, 0, c.out)
 	case protocol.ReduceScatter:
-		err = c.fold(total(c.x.Send[:c.rank])*c.size, 0, c.out)
-	default:
-		to := 0
-		for r, v := range c.values {
-			n, off := c.x.Recv[r]*c.size, 0
-			if c.x.Kind == protocol.AllToAll {
-				off = int(c.parts[r])
-			}
-			err = errors.Join(err, c.copy(to, v.at+driver.DevicePtr(off), n))
-			to += n
-		}
+		return c.fold(total(c.x.Send[:c.rank])*c.size, 0, c.out)
 	}
-	return errors.Join(err, c.record(eventDone, c.stream))
+	to := 0
+	for r, v := range c.values {
+		n, off := c.x.Recv[r]*c.size, 0
+		if c.x.Kind == protocol.AllToAll {
+			off = int(c.begins[r])
+		}
+		c.copy(to, v.at+driver.DevicePtr(off), n)
+		to += n
+	}
+	return nil
 }
 
-// second copies the slices of a two-shot all-reduce that others have folded.
-func (c *collecting) second() error {
-	err := c.wait(eventFolded)
+// second copies the slices that others have folded.
+func (c *collecting) second() {
 	for r := range c.others {
-		if r == c.rank || err != nil {
-			continue
+		if r != c.rank {
+			s := c.slice(r)
+			c.copy(s.Off, c.folded[r].at+driver.DevicePtr(s.Off), s.Len)
 		}
-		s := c.slice(r)
-		err = c.copy(s.Off, c.folded[r].at+driver.DevicePtr(s.Off), s.Len)
 	}
-	return errors.Join(err, c.record(eventDone, c.stream))
 }
 
 // slice returns what a member folds of a two-shot all-reduce.
@@ -380,25 +468,29 @@ func (c *collecting) slice(rank int) protocol.Slice {
 }
 
 // copy copies n bytes to the result, from off on.
-func (c *collecting) copy(off int, from driver.DevicePtr, n int) error {
-	if n == 0 {
-		return nil
+func (c *collecting) copy(off int, from driver.DevicePtr, n int) {
+	if n > 0 {
+		c.work = append(c.work, piece{to: c.s.at(c.dst) + driver.DevicePtr(off), from: from, bytes: uint64(n)})
 	}
-	return c.dev.mem.Do(func() error {
-		return c.dev.mem.API().CopyDtoDAsync(c.s.at(c.dst)+driver.DevicePtr(off), from, uint64(n), c.stream.Driver())
-	})
 }
 
-// zero fills the result with zeros, after another member failed.
-func (c *collecting) zero() error {
-	if c.dst == nil {
+// zero fills the results with zeros, after another member failed.
+func (b *batch) zero() error {
+	if b.on != b.s.stream { // nothing waited for eventReady
+		if err := b.on.After(b.s.stream); err != nil {
+			return err
+		}
+	}
+	return b.dev.mem.Do(func() error {
+		for _, c := range b.parts {
+			if c.dst == nil {
+				continue
+			}
+			if err := b.dev.mem.API().Fill8Async(b.s.at(c.dst), 0, uint64(c.out), b.on.Driver()); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	if err := c.stream.After(c.s.stream); err != nil { // nothing waited for eventReady
-		return err
-	}
-	return c.dev.mem.Do(func() error {
-		return c.dev.mem.API().Fill8Async(c.s.at(c.dst), 0, uint64(c.out), c.stream.Driver())
 	})
 }
 
@@ -417,7 +509,7 @@ func (c *collecting) fold(off, to, n int) error {
 	return nil
 }
 
-// foldOne launches one kernel of fold.
+// foldOne adds one kernel of fold.
 func (c *collecting) foldOne(off, to, n int) error {
 	d := c.x.DType
 	if d == tensor.Bool {
@@ -427,48 +519,29 @@ func (c *collecting) foldOne(off, to, n int) error {
 		return compile.Operand{Scalar: -1, DType: d, Shape: tensor.Shape{n / c.size}, Strides: []int{1}, Off: at / c.size, Dense: true}
 	}
 	var srcs []compile.Operand
-	var a driver.Args
+	var p piece
 	for _, v := range c.values {
 		srcs = append(srcs, operand(off))
-		a.Pointer(v.at + driver.DevicePtr(off))
+		p.args.Pointer(v.at + driver.DevicePtr(off))
 	}
-	k := ptx.Fold(c.x.Op, c.x.Scale != 1, operand(to), srcs...)
+	k := ptx.Fold(c.x.Op, c.x.Scale, operand(to), srcs...)
 	if k == nil {
 		return fmt.Errorf("cuda: %v by %v of %v, times %g, has no kernel", c.x.Kind, c.x.Op, d, c.x.Scale)
 	}
-	a.Pointer(c.s.at(c.dst) + driver.DevicePtr(to))
-	for _, scalar := range k.Scalars {
-		if err := c.scaleBy(ptx.Bits(scalar.DType, c.x.Scale)); err != nil {
-			return err
-		}
-		a.Pointer(c.dev.pool.Address(c.scale))
-	}
-	a.Uint32(uint32(k.Elems))
+	p.args.Pointer(c.s.at(c.dst) + driver.DevicePtr(to)).Uint32(uint32(k.Elems))
 	f, err := c.dev.lower.function(k.Text, ptx.Name)
 	if err != nil {
 		return err
 	}
-	c.dev.count.add(&Counters{Launches: 1})
 	c.s.queued += k.Elems
-	l := driver.Launch{Grid: [3]uint32{uint32(k.Grid()), 1, 1}, Block: [3]uint32{ptx.Threads, 1, 1}, Stream: c.stream.Driver()}
-	return c.dev.mem.Do(func() error { return c.dev.mem.API().Launch(f, l, &a) })
-}
-
-// scaleBy puts a factor where kernels find it. Those before have read the last one then.
-func (p *peers) scaleBy(bits uint64) error {
-	if p.factor == bits {
-		return nil
-	}
-	err := p.stream.Write(p.dev.pool.Address(p.scale), binary.LittleEndian.AppendUint64(nil, bits))
-	if err == nil {
-		p.factor = bits
-	}
-	return err
+	p.function, p.grid = f, uint32(k.Grid())
+	c.work = append(c.work, p)
+	return nil
 }
 
 // Finish implements device.Pending.
 func (c *collecting) Finish(id uint64) error {
-	err := c.s.stream.After(c.stream)
+	err := c.join()
 	if err == nil && c.s.values[id] != nil {
 		err = fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, id)
 	}
@@ -488,11 +561,27 @@ func (c *collecting) Drop() {
 	if c.s.stream == nil {
 		return
 	}
-	_ = c.s.stream.After(c.stream) // a lost device says so at every other call
+	_ = c.join() // a lost device says so at every other call
 	if c.src != c.dst {
 		c.release(c.src)
 	}
 	c.release(c.dst)
+}
+
+// join puts the space's stream behind the collectives, once.
+func (b *batch) join() error {
+	if b.joined || b.on == nil || b.on == b.s.stream {
+		return nil
+	}
+	b.joined = true
+	return b.s.stream.After(b.on)
+}
+
+// drop gives up all results.
+func (b *batch) drop() {
+	for _, c := range b.parts {
+		c.Drop()
+	}
 }
 
 // release gives up the reference to a block, which the space's stream has come past.

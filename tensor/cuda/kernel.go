@@ -22,10 +22,13 @@ type kernel struct {
 
 // launch is a kernel of PTX with the arguments that it gets, or a product of a library.
 type launch struct {
-	product     *product
-	text, name  string
+	product    *product
+	text, name string
+
+	// compile.Operand, ptx.Scalar, uint32, uint64, failure, recordOf, step or scalars
+	args []any
+
 	grid, block [3]uint32
-	args        []any // compile.Operand, ptx.Scalar, uint32, uint64, failure, recordOf, step, scalars
 	scalars     []ptx.Scalar
 	page        int // where the scalars lie in the program's page
 	work        int // the elements that an elementwise kernel computes in its time

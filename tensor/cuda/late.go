@@ -36,7 +36,8 @@ func (p *pending) gone() bool { return p != nil && p.err != nil }
 
 // A record is where a program's first check that fails says so, in host memory that the
 // device has an address of: nothing is copied, and a program without a failure writes
-// nothing there. Steps run one after another, so the first is the one that finds no other.
+// nothing there. Steps run one after another, so the first is the one that finds no
+// other.
 //
 //	the step u32 | the place in its index u32 | the index there s64
 //

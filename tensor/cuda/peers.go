@@ -52,8 +52,9 @@ type peers struct {
 	others  []peer          // by rank; the own is empty
 	held    map[uint64]bool // segments that the others may have open
 	told    map[uint64]bool // those of them that all others have open
-	scale   *shm.Block      // the factor of folds
-	factor  uint64          // its bits, as they are in scale
+	last    *space          // whose stream may still read the others' memory
+	pieced  []*pieced       // the graphs of collectives
+	batches uint64
 
 	mu     sync.Mutex
 	rescue driver.Stream // in which events of processes that ended are recorded
@@ -209,9 +210,6 @@ func (p *peers) make(o *offer) (*shm.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.scale, err = p.dev.pool.Alloc(8); err != nil {
-		return nil, err
-	}
 	b, err := p.dev.pool.Alloc(trialBytes)
 	if err != nil {
 		return nil, err
@@ -343,8 +341,14 @@ func (p *peers) ended(rank int) {
 // Close implements device.Peers.
 func (p *peers) Close(meet device.Meet) error {
 	var err error
+	if p.last != nil && p.last.stream != nil {
+		err = p.last.stream.Sync()
+	}
+	for _, x := range p.pieced {
+		p.forget(x)
+	}
 	if p.stream != nil {
-		err = p.stream.Close()
+		err = errors.Join(err, p.stream.Close())
 	}
 	err = errors.Join(err, p.imports.Close(), p.destroyTheirs())
 	_, broken := meet([]byte{0})
@@ -364,9 +368,6 @@ func (p *peers) Close(meet device.Meet) error {
 		for id := range p.held {
 			p.dev.pool.Unhold(id)
 		}
-	}
-	if p.scale != nil {
-		p.scale.Release()
 	}
 	return errors.Join(err, p.destroyOwn())
 }

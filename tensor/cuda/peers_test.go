@@ -45,6 +45,8 @@ type member struct {
 	group *collective.Group
 	peers device.Peers
 	meets int
+
+	started int
 }
 
 // memberVariable says that a process is a member.
@@ -104,7 +106,7 @@ func runMember(spec string) error {
 	}
 	m.peers = peers
 	fmt.Println("connected")
-	err = map[string]func(context.Context) error{"all": m.all, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile}[m.does](ctx)
+	err = map[string]func(context.Context) error{"all": m.all, "together": m.together, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile}[m.does](ctx)
 	if err != nil {
 		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -182,6 +184,16 @@ func noise(d tensor.DType, n int, seed, rank uint64) []byte {
 	return b
 }
 
+// start starts one collective, every second one beside other work.
+func (m *member) start(s device.Space, x *device.Collective, meet device.Meet) (device.Pending, error) {
+	m.started++
+	all, err := m.peers.Start(s, []device.Collective{*x}, m.started%2 == 0, meet)
+	if err != nil || x.Failed {
+		return nil, err
+	}
+	return all[0], nil
+}
+
 // collect runs one collective on a new value of s, and returns the result's bytes.
 func (m *member) collect(ctx context.Context, s device.Space, x *device.Collective, src []byte) ([]byte, error) {
 	n := len(src) / x.DType.Size()
@@ -189,7 +201,7 @@ func (m *member) collect(ctx context.Context, s device.Space, x *device.Collecti
 		return nil, err
 	}
 	x.In = 1
-	p, err := m.peers.Start(s, x, m.meet(ctx))
+	p, err := m.start(s, x, m.meet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -228,17 +240,7 @@ func (m *member) all(ctx context.Context) error {
 	for round := range 2 {
 		for _, x := range m.cases() {
 			seed++
-			n := x.Shape.Elems()
-			switch x.Kind {
-			case protocol.AllGather:
-				n = x.Recv[m.rank]
-			case protocol.ReduceScatter, protocol.AllToAll:
-				n = 0
-				for _, k := range x.Send {
-					n += k
-				}
-			}
-			src := noise(x.DType, n, seed, uint64(m.rank))
+			src := noise(x.DType, m.given(&x), seed, uint64(m.rank))
 			want, err := m.staged(ctx, &x, src)
 			if err != nil {
 				return err
@@ -259,6 +261,68 @@ func (m *member) all(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("%d collectives as on the host, %d meetings\n", count, m.meets)
+	return nil
+}
+
+// given returns the elements that this member gives to a collective.
+func (m *member) given(x *device.Collective) (n int) {
+	switch x.Kind {
+	case protocol.AllGather:
+		return x.Recv[m.rank]
+	case protocol.ReduceScatter, protocol.AllToAll:
+		for _, k := range x.Send {
+			n += k
+		}
+		return n
+	}
+	return x.Shape.Elems()
+}
+
+// together starts collectives of all kinds seven at a time, again and again, so that
+// those at the same addresses become graphs, and compares each with the host's.
+func (m *member) together(ctx context.Context) error {
+	s := m.dev.Open()
+	defer s.Close()
+	count := 0
+	for round := range 4 {
+		for xs := range slices.Chunk(m.cases(), 7) {
+			srcs := make([][]byte, len(xs))
+			for k := range xs {
+				x, id := &xs[k], uint64(1+k)
+				n := m.given(x)
+				srcs[k], x.In = noise(x.DType, n, uint64(count+k), uint64(m.rank)), id
+				if err := errors.Join(s.Make(id, x.DType, tensor.Shape{n}), s.Fill(id, srcs[k])); err != nil {
+					return err
+				}
+			}
+			all, err := m.peers.Start(s, xs, round >= 2, m.meet(ctx))
+			if err != nil {
+				return err
+			}
+			for k := range xs {
+				x, id := &xs[k], uint64(1+k)
+				err := all[k].Finish(100 + id)
+				want, e := m.staged(ctx, x, srcs[k])
+				blocks, readErr := s.Host(100 + id)
+				if err := errors.Join(err, e, readErr); err != nil {
+					return err
+				}
+				if b := blocks[0]; b != nil {
+					if got := b.Bytes()[:len(want)]; !bytes.Equal(got, want) {
+						return fmt.Errorf("rank %d, %+v among others: %x, staged %x", m.rank, x, got, want)
+					}
+					b.Release()
+				}
+				s.Free(id)
+				s.Free(100 + id)
+				count++
+			}
+		}
+	}
+	if c := m.dev.Counters(); c.Replays == 0 {
+		return fmt.Errorf("no graph was launched: %+v", c)
+	}
+	fmt.Printf("%d collectives together as on the host\n", count)
 	return nil
 }
 
@@ -360,7 +424,7 @@ func (m *member) late(ctx context.Context) error {
 	if err := errors.Join(s.Make(1, tensor.I32, x.Shape), s.Fill(1, ones)); err != nil {
 		return err
 	}
-	p, err := m.peers.Start(s, &x, m.meet(ctx))
+	p, err := m.start(s, &x, m.meet(ctx))
 	if err != nil || (p == nil) != x.Failed {
 		return fmt.Errorf("a member failed, and this one has %v, %w", p, err)
 	}
@@ -379,17 +443,17 @@ func (m *member) late(ctx context.Context) error {
 	if m.rank == 1 {
 		x.In = 99
 	}
-	if p, err = m.peers.Start(s, &x, m.meet(ctx)); (m.rank == 1) != errors.Is(err, tensor.ErrUnknown) {
+	if p, err = m.start(s, &x, m.meet(ctx)); (m.rank == 1) != errors.Is(err, tensor.ErrUnknown) {
 		return fmt.Errorf("a value that rank 1 does not have: %w", err)
 	} else if p != nil {
 		p.Drop()
 	}
 	x.In = 1
-	first, err := m.peers.Start(s, &x, m.meet(ctx))
+	first, err := m.start(s, &x, m.meet(ctx))
 	if err != nil {
 		return err
 	}
-	second, err := m.peers.Start(s, &x, m.meet(ctx))
+	second, err := m.start(s, &x, m.meet(ctx))
 	if err != nil {
 		return err
 	}
@@ -419,7 +483,7 @@ func (m *member) unheard(ctx context.Context, s device.Space) error {
 	}
 	defer s.Free(20)
 	for _, x.Failed = range []bool{m.rank == 1, false} {
-		p, err := m.peers.Start(s, &x, m.meet(ctx))
+		p, err := m.start(s, &x, m.meet(ctx))
 		if err != nil {
 			return fmt.Errorf("a value in a new segment: %w", err)
 		}
@@ -449,7 +513,7 @@ func (m *member) overwrite(ctx context.Context, s device.Space) error {
 		if err := errors.Join(s.Make(10, x.DType, x.Shape), s.Fill(10, bytes.Repeat([]byte{1}, 4*n))); err != nil {
 			return err
 		}
-		p, err := m.peers.Start(s, &x, m.meet(ctx))
+		p, err := m.start(s, &x, m.meet(ctx))
 		if err != nil {
 			return err
 		}
@@ -527,7 +591,7 @@ func (m *member) hostile(ctx context.Context) error {
 			return err
 		}
 		x.In = 1
-		p, err := m.peers.Start(s, &x, meet)
+		p, err := m.start(s, &x, meet)
 		if err != nil {
 			refused++
 		} else if err := p.Finish(2); err != nil {
@@ -641,6 +705,17 @@ func TestPeers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPeersTogether compares collectives that are started together with the host's.
+func TestPeersTogether(t *testing.T) {
+	lib := cudatest.Library(t, must)
+	t.Setenv("FAKECUDA_DELAY_US", "20")
+	for r, p := range members(t, lib, 3, "together", alternate) {
+		if said := p.rest(); !strings.Contains(said, "collectives together as on the host") || !strings.HasSuffix(said, "nothing left\n") {
+			t.Errorf("rank %d said %q", r, said)
+		}
 	}
 }
 

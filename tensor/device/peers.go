@@ -25,14 +25,16 @@ type Meet func(mine []byte) (all [][]byte, err error)
 // Peers are the members of a group whose devices reach each other's values. One goroutine
 // at a time uses them, which also uses the spaces that it names.
 type Peers interface {
-	// Start begins a collective on a value of s. All members call it alike: only In,
-	// InPlace and Failed may differ. It may return before the value is there.
+	// Start begins collectives on values of s. All members call it alike: only In,
+	// InPlace and Failed may differ. It may return before the values are there. beside
+	// says that other programs of s run before the first Finish, which the collectives
+	// should not hold up.
 	//
 	// An error of meet is returned as it is, and no other member of the group gets a
 	// result. Any other error is of this member alone: the others are given zeros for
-	// their results, and have to hear of it by other means. The Pending is nil with an
-	// error.
-	Start(s Space, x *Collective, meet Meet) (Pending, error)
+	// their results, and have to hear of it by other means. There is a Pending for each
+	// collective, none with an error.
+	Start(s Space, xs []Collective, beside bool, meet Meet) ([]Pending, error)
 
 	// Close gives back what the members have of each other. No collective is pending. It
 	// meets the others, unless they are gone, so that memory is given back after all

@@ -79,34 +79,44 @@ func (t *team) closePeers() {
 	}
 }
 
-// startNear starts a collective where the values are: one for each of its tensors.
+// startNear starts a collective where the values are: all of its tensors together.
 func (c *carrier) startNear(ctx context.Context, step *planStep, ids []uint64, failed error) ([]movement, error) {
 	x := step.Collective
 	group, size := c.groups[x.Dim], x.DType.Size()
-	all := make([]movement, len(x.Moves))
+	all, moves := make([]movement, len(x.Moves)), make([]device.Collective, len(x.Moves))
 	for k := range x.Moves {
 		m, u := &x.Moves[k], &all[k]
 		u.near = true
 		if l, ok := c.space.(*limited); ok && failed == nil {
 			failed = l.room(m.OutShape.Elems()*size, "result")
 		}
-		y := device.Collective{Kind: x.Kind, Op: x.Op, Scale: x.Scale, DType: x.DType, Shape: m.OutShape, Send: m.Send, Recv: m.Recv,
-			In: ids[m.In], InPlace: step.dead[k], Failed: failed != nil}
+		moves[k] = device.Collective{Kind: x.Kind, Op: x.Op, Scale: x.Scale, DType: x.DType, Shape: m.OutShape, Send: m.Send, Recv: m.Recv,
+			In: ids[m.In], InPlace: step.dead[k]}
 		c.sends(u, group, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
-		asked := time.Now()
-		pending, err := c.near[x.Dim].peers.Start(c.own, &y, meetIn(group.Size(), func(r *collective.Raw) error {
-			u.err = c.call(ctx, r, group)
-			return u.err
-		}))
-		c.took += time.Since(asked)
+	}
+	for k := range moves {
+		moves[k].Failed = failed != nil
+	}
+	asked := time.Now()
+	var broken error
+	pending, err := c.near[x.Dim].peers.Start(c.own, moves, !step.inline, meetIn(group.Size(), func(r *collective.Raw) error {
+		broken = c.call(ctx, r, group)
+		return broken
+	}))
+	c.took += time.Since(asked)
+	for k := range all {
+		u := &all[k]
+		u.err = broken
 		c.waited(x.Kind, u, u.began)
-		u.pending = pending
-		if failed == nil && u.err == nil {
-			failed = err
-			if y.InPlace {
-				c.space.Free(ids[m.In]) // in the books too
-			}
+		if k < len(pending) {
+			u.pending = pending[k]
 		}
+		if failed == nil && broken == nil && moves[k].InPlace {
+			c.space.Free(ids[x.Moves[k].In]) // in the books too
+		}
+	}
+	if failed == nil && broken == nil {
+		failed = err
 	}
 	return all, failed
 }

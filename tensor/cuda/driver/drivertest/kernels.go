@@ -75,8 +75,8 @@ func (e *env) kernels(t *testing.T) {
 		}
 	}
 
-	// Memory of the host that the device has an address of: a kernel writes there, and the
-	// host reads it after the wait.
+	// Memory of the host that the device has an address of: a kernel writes there, and
+	// the host reads it after the wait.
 	b := must(e.HostAlloc(4*n, driver.HostDeviceMap))(t)
 	copy(b, floats(n, 10))
 	check(t, e.axpy(f, 0, x, must(e.HostDevicePointer(b))(t), 2, n))

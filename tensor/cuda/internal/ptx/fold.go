@@ -7,14 +7,14 @@ import (
 )
 
 // MaxFold is the most operands that Fold takes.
-const MaxFold = maxParams - 3
+const MaxFold = maxParams - 2
 
 // Fold returns the kernel that makes each element of dst of those of srcs, folded by op
 // in their order: the bits of collective.Fold, but for those of a NaN. f16 and bf16 are
-// folded in f32 and rounded once. scaled says that the kernel has a scalar, which the
-// result is multiplied by before it is rounded. All operands are dense, of one shape and
-// dtype. It returns nil if op has no code for their dtype, or an operand is out of reach.
-func Fold(op element.Reduction, scaled bool, dst compile.Operand, srcs ...compile.Operand) *Kernel {
+// folded in f32 and rounded once. The result is multiplied by scale before it is rounded.
+// All operands are dense, of one shape and dtype. It returns nil if op has no code for
+// their dtype, or an operand is out of reach.
+func Fold(op element.Reduction, scale float64, dst compile.Operand, srcs ...compile.Operand) *Kernel {
 	t := newTiler(&compile.Step{Out: dst, In: srcs})
 	if t == nil {
 		return nil
@@ -23,7 +23,7 @@ func Fold(op element.Reduction, scaled bool, dst compile.Operand, srcs ...compil
 	if d == tensor.F16 || d == tensor.BF16 {
 		wide = tensor.F32
 	}
-	if scaled && !wide.IsFloat() {
+	if scale != 1 && !wide.IsFloat() {
 		return nil
 	}
 	at := t.begin()
@@ -35,8 +35,8 @@ func Fold(op element.Reduction, scaled bool, dst compile.Operand, srcs ...compil
 				return nil
 			}
 		}
-		if scaled {
-			r = t.op(forms[wide].class, "mul.rn."+forms[wide].suffix, r, t.scalar("scale", wide, nil))
+		if scale != 1 {
+			r = t.op(forms[wide].class, "mul.rn."+forms[wide].suffix, r, constant(wide, scale))
 		}
 		out[j] = t.cast(wide, d, r)
 	}

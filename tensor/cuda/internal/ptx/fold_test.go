@@ -91,7 +91,7 @@ func foldCase(t *testing.T, g *cudatest.GPU, rng *rand.Rand, d tensor.DType, op 
 		ins = append(ins, foldOperand(d, n, 0))
 		a.Pointer(g.Bytes(t, hosts[len(hosts)-1]))
 	}
-	k := Fold(op, scale != 1, foldOperand(d, n, 0), ins...)
+	k := Fold(op, scale, foldOperand(d, n, 0), ins...)
 	if k == nil {
 		t.Fatalf("%s has no kernel", name)
 	}
@@ -100,9 +100,6 @@ func foldCase(t *testing.T, g *cudatest.GPU, rng *rand.Rand, d tensor.DType, op 
 	}
 	out := g.Bytes(t, make([]byte, n*d.Size()))
 	a.Pointer(out)
-	if scale != 1 {
-		a.Pointer(g.Bytes(t, binary.LittleEndian.AppendUint64(nil, Bits(k.Scalars[0].DType, scale))))
-	}
 	a.Uint32(uint32(n))
 	g.Run(t, g.Function(t, k.Text, Name), driver.Launch{Grid: [3]uint32{uint32(k.Grid()), 1, 1}, Block: [3]uint32{Threads, 1, 1}}, &a)
 	got, want := make([]byte, n*d.Size()), make([]byte, n*d.Size())
@@ -142,16 +139,16 @@ func TestFoldRefuses(t *testing.T) {
 	x, y := foldOperand(tensor.I32, 8, 0), foldOperand(tensor.F32, 8, 0)
 	many := slices.Repeat([]compile.Operand{y}, MaxFold+1)
 	for name, k := range map[string]*Kernel{
-		"too many sources": Fold(element.Sum, true, y, many...),
-		"scaled integers":  Fold(element.Sum, true, x, x, x),
-		"a bitwise fold":   Fold(element.Xor, false, x, x, x),
-		"no elements":      Fold(element.Sum, false, foldOperand(tensor.F32, 0, 0), foldOperand(tensor.F32, 0, 0)),
+		"too many sources": Fold(element.Sum, 0.5, y, many...),
+		"scaled integers":  Fold(element.Sum, 0.5, x, x, x),
+		"a bitwise fold":   Fold(element.Xor, 1, x, x, x),
+		"no elements":      Fold(element.Sum, 1, foldOperand(tensor.F32, 0, 0), foldOperand(tensor.F32, 0, 0)),
 	} {
 		if k != nil {
 			t.Errorf("%s: a kernel", name)
 		}
 	}
-	if Fold(element.Sum, true, y, many[:MaxFold]...) == nil {
+	if Fold(element.Sum, 0.5, y, many[:MaxFold]...) == nil {
 		t.Errorf("%d sources have no kernel", MaxFold)
 	}
 }
