@@ -110,8 +110,8 @@ func (p *peers) Start(sp device.Space, xs []device.Collective, beside bool, meet
 	return out, nil
 }
 
-// run does the work between the meetings. It reports whether no member failed; err is this
-// one's failure, before and after.
+// run does the work between the meetings. It reports whether no member failed; err is
+// this one's failure, before and after.
 func (b *batch) run(failed bool, err error, meet device.Meet) (ok bool, _, broken error) {
 	ok, broken = b.tell(failed, meet, &err)
 	if broken != nil || !ok {
