@@ -408,7 +408,7 @@ func (b *batch) first() error {
 			event = eventFolded
 		}
 	}
-	if err := b.do(); err != nil {
+	if err := b.give(); err != nil {
 		return err
 	}
 	return b.record(event, b.on)
@@ -423,9 +423,16 @@ func (b *batch) second() error {
 		}
 	}
 	if err == nil {
-		err = b.do()
+		err = b.give()
 	}
 	return errors.Join(err, b.record(eventDone, b.on))
+}
+
+// give puts the work so far into the stream.
+func (b *batch) give() error {
+	work := b.work
+	b.work = nil
+	return b.pieces.do(work, b.on)
 }
 
 // first folds or copies what the first two meetings are for.

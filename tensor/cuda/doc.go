@@ -24,8 +24,8 @@
 // Small values cost more calls than bytes. They go up with the scalars of the run that
 // reads them, in one copy, and results that the host reads come down in one. So a step of
 // training is four calls of the driver: the copy up, the graph, the copy down and the
-// event that the host polls. A check of an index that fails writes the step and the place into
-// memory of the host itself, see late.go: without a failure nothing is copied.
+// event that the host polls. A check of an index that fails writes the step and the place
+// into memory of the host itself, see late.go: without a failure nothing is copied.
 //
 // The stop flag is looked at before every step or graph, and inside of steps on the host.
 // Kernels on their way can't be stopped. So a step of more than maxLaunch elements has no

@@ -17,13 +17,6 @@ type failure struct{}
 // failureBytes is the memory of a failure.
 const failureBytes = 4
 
-// recordOf is the argument of kernels that is the address of the address of the run's
-// record, and step that is the number of their step.
-type (
-	recordOf struct{}
-	step     struct{}
-)
-
 // indices adds a check of idx, whose elements are to be from least to n-1. It returns
 // them as i32: 0 for one that is not, -1 for one that equals ignored, which may be nil.
 // least is 0, or -n for negative indices that count from the end.

@@ -38,6 +38,16 @@ type launch struct {
 // scalars is the argument of generated kernels that is the address of their scalars.
 type scalars struct{}
 
+// recordOf is the argument of kernels that is the address of the address of the run's
+// record, and step that is the number of their step.
+type (
+	recordOf struct{}
+	step     struct{}
+)
+
+// real reports whether d is a dtype in which kernels of rows and planes compute.
+func real(d tensor.DType) bool { return d == tensor.F32 || d == tensor.F64 }
+
 // scratch is the buffer of operands that lie in a kernel's memory of its own.
 const scratch = -1
 

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -48,25 +49,30 @@ const (
 	maxRecords  = 2 * maxLate
 )
 
-// newRecord returns the next record, and its address for the device.
-func (s *space) newRecord() ([]byte, driver.DevicePtr, error) {
-	if s.records == nil {
-		err := s.do(func() (err error) {
-			if s.records, err = s.dev.mem.API().HostAlloc(maxRecords*recordBytes, driver.HostDeviceMap); err != nil {
-				return err
-			}
-			s.recordsAt, err = s.dev.mem.API().HostDevicePointer(s.records)
-			return err
-		})
+// records are the records of a space.
+type records struct {
+	bytes []byte           // nil before the first
+	at    driver.DevicePtr // its address for the device
+	next  int
+}
+
+// take returns the next record, and its address for the device. It is called within Do.
+func (r *records) take(api driver.API) ([]byte, driver.DevicePtr, error) {
+	if r.bytes == nil {
+		b, err := api.HostAlloc(maxRecords*recordBytes, driver.HostDeviceMap)
 		if err != nil {
 			return nil, 0, err
 		}
+		if r.at, err = api.HostDevicePointer(b); err != nil {
+			return nil, 0, errors.Join(err, api.HostFree(b))
+		}
+		r.bytes = b
 	}
-	at := s.nextRecord * recordBytes
-	s.nextRecord = (s.nextRecord + 1) % maxRecords
-	b := s.records[at:][:recordBytes:recordBytes]
+	at := r.next * recordBytes
+	r.next = (r.next + 1) % maxRecords
+	b := r.bytes[at:][:recordBytes:recordBytes]
 	copy(b, slices.Repeat([]byte{0xff}, recordBytes))
-	return b, s.recordsAt + driver.DevicePtr(at), nil
+	return b, r.at + driver.DevicePtr(at), nil
 }
 
 // note notes that the program may fail, if it may, and has the stream copy the results

@@ -53,8 +53,7 @@ type peers struct {
 	held    map[uint64]bool // segments that the others may have open
 	told    map[uint64]bool // those of them that all others have open
 	last    *space          // whose stream may still read the others' memory
-	pieced  []*pieced       // the graphs of collectives
-	batches uint64
+	pieces  pieces
 
 	mu     sync.Mutex
 	rescue driver.Stream // in which events of processes that ended are recorded
@@ -124,7 +123,7 @@ func (o *offer) parse(b []byte) error {
 // memory and opens its events, so that what the driver refuses is known before anything
 // relies on it.
 func (d *Device) Connect(rank, size int, meet device.Meet) (device.Peers, device.Obstacle, error) {
-	p := &peers{dev: d, rank: rank, others: make([]peer, size), held: map[uint64]bool{}, told: map[uint64]bool{},
+	p := &peers{dev: d, pieces: pieces{dev: d}, rank: rank, others: make([]peer, size), held: map[uint64]bool{}, told: map[uint64]bool{},
 		imports: d.mem.NewImports(&memory.ImportOptions{Others: true})}
 	mine, trial := p.open()
 	if trial != nil {
@@ -344,9 +343,7 @@ func (p *peers) Close(meet device.Meet) error {
 	if p.last != nil && p.last.stream != nil {
 		err = p.last.stream.Sync()
 	}
-	for _, x := range p.pieced {
-		p.forget(x)
-	}
+	p.pieces.close()
 	if p.stream != nil {
 		err = errors.Join(err, p.stream.Close())
 	}

@@ -36,6 +36,13 @@ func (p *piece) put(api driver.API, s driver.Stream) error {
 // maxPieced bounds the graphs of pieces that a group keeps.
 const maxPieced = 128
 
+// pieces puts the pieces of a group's collectives into streams.
+type pieces struct {
+	dev     *Device
+	graphs  []*pieced
+	batches uint64
+}
+
 // pieced are pieces that were put into a stream together, and their graph from the second
 // time on.
 type pieced struct {
@@ -46,45 +53,43 @@ type pieced struct {
 
 // do puts the pieces into the stream: one call of the driver where they were there
 // before, at the same addresses.
-func (b *batch) do() error {
-	work := b.work
-	b.work = nil
+func (p *pieces) do(work []piece, on *memory.Stream) error {
 	if len(work) < 2 {
-		return b.put(work, b.on)
+		return p.put(work, on)
 	}
 	var key []uint64
 	for i := range work {
 		key = work[i].appendKey(key)
 	}
-	b.batches++
-	at := slices.IndexFunc(b.pieced, func(x *pieced) bool { return slices.Equal(x.key, key) })
+	p.batches++
+	at := slices.IndexFunc(p.graphs, func(x *pieced) bool { return slices.Equal(x.key, key) })
 	if at < 0 {
-		b.remember(key)
-		return b.put(work, b.on)
+		p.remember(key)
+		return p.put(work, on)
 	}
-	x := b.pieced[at]
-	x.last = b.batches
+	x := p.graphs[at]
+	x.last = p.batches
 	if x.exec == 0 {
-		if err := b.on.Alone(func() error { return b.capture(x, work) }); err != nil {
-			if b.dev.mem.Lost() != nil {
+		if err := on.Alone(func() error { return p.capture(x, work, on) }); err != nil {
+			if p.dev.mem.Lost() != nil {
 				return err
 			}
-			return b.put(work, b.on) // there is no graph, for want of memory for instance
+			return p.put(work, on) // there is no graph, for want of memory for instance
 		}
-		b.dev.count.add(&Counters{Captures: 1})
+		p.dev.count.add(&Counters{Captures: 1})
 	}
-	b.dev.count.add(&Counters{Replays: 1})
-	return b.dev.mem.Do(func() error { return b.dev.mem.API().GraphLaunch(x.exec, b.on.Driver()) })
+	p.dev.count.add(&Counters{Replays: 1})
+	return p.dev.mem.Do(func() error { return p.dev.mem.API().GraphLaunch(x.exec, on.Driver()) })
 }
 
 // put puts pieces into a stream one by one.
-func (b *batch) put(work []piece, on *memory.Stream) error {
-	return b.dev.mem.Do(func() error {
+func (p *pieces) put(work []piece, on *memory.Stream) error {
+	return p.dev.mem.Do(func() error {
 		for i := range work {
 			if work[i].bytes == 0 {
-				b.dev.count.add(&Counters{Launches: 1})
+				p.dev.count.add(&Counters{Launches: 1})
 			}
-			if err := work[i].put(b.dev.mem.API(), on.Driver()); err != nil {
+			if err := work[i].put(p.dev.mem.API(), on.Driver()); err != nil {
 				return err
 			}
 		}
@@ -94,19 +99,19 @@ func (b *batch) put(work []piece, on *memory.Stream) error {
 
 // remember notes that pieces were put into a stream, in the place of those of the longest
 // ago where there are too many.
-func (b *batch) remember(key []uint64) {
-	if len(b.pieced) == maxPieced {
-		at := slices.IndexFunc(b.pieced, func(x *pieced) bool { return x.last == slices.MinFunc(b.pieced, older).last })
-		b.forget(b.pieced[at])
-		b.pieced = slices.Delete(b.pieced, at, at+1)
+func (p *pieces) remember(key []uint64) {
+	if len(p.graphs) == maxPieced {
+		at := slices.IndexFunc(p.graphs, func(x *pieced) bool { return x.last == slices.MinFunc(p.graphs, older).last })
+		p.forget(p.graphs[at])
+		p.graphs = slices.Delete(p.graphs, at, at+1)
 	}
-	b.pieced = append(b.pieced, &pieced{key: key, last: b.batches})
+	p.graphs = append(p.graphs, &pieced{key: key, last: p.batches})
 }
 
 func older(x, y *pieced) int { return cmp.Compare(x.last, y.last) }
 
 // forget gives a graph back. The driver keeps it until its last launch has ended.
-func (p *peers) forget(x *pieced) {
+func (p *pieces) forget(x *pieced) {
 	if x.exec == 0 {
 		return
 	}
@@ -114,9 +119,16 @@ func (p *peers) forget(x *pieced) {
 	_ = p.dev.mem.Do(func() error { return p.dev.mem.API().GraphExecDestroy(x.exec) })
 }
 
+// close gives all graphs back.
+func (p *pieces) close() {
+	for _, x := range p.graphs {
+		p.forget(x)
+	}
+}
+
 // capture makes the graph of pieces. It is called within Do: a capture is of a thread.
-func (b *batch) capture(x *pieced, work []piece) error {
-	api, stream := b.dev.mem.API(), b.on.Driver()
+func (p *pieces) capture(x *pieced, work []piece, on *memory.Stream) error {
+	api, stream := p.dev.mem.API(), on.Driver()
 	if err := api.CaptureBegin(stream, driver.CaptureThreadLocal); err != nil {
 		return err
 	}

@@ -23,9 +23,6 @@ func scalar(d tensor.DType, o compile.Operand) ptx.Scalar {
 	return ptx.NewScalar(d, func(s []float64) float64 { return s[n] })
 }
 
-// real reports whether d is a dtype in which kernels of rows and planes compute.
-func real(d tensor.DType) bool { return d == tensor.F32 || d == tensor.F64 }
-
 // orNull returns the argument of an operand that may be missing.
 func orNull(o *compile.Operand) any {
 	if o == nil {

@@ -128,8 +128,11 @@ func (r *running) sendPage() error {
 		return err
 	}
 	if r.c.checks > 0 {
-		var err error
-		if r.record, r.recordAt, err = r.newRecord(); err != nil {
+		err := r.do(func() (err error) {
+			r.record, r.recordAt, err = r.records.take(r.dev.mem.API())
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

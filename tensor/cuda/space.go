@@ -76,9 +76,7 @@ type space struct {
 	pinned []byte     // for scalars, and results that the host reads
 	taken  int        // bytes of it in use
 
-	records    []byte           // of failures, in memory that the device writes to
-	recordsAt  driver.DevicePtr // its address for the device
-	nextRecord int
+	records records // of failures
 
 	failed *device.Failure // the oldest that was not reported
 }
@@ -520,10 +518,10 @@ func (s *space) Close() {
 		s.forget()
 	}
 	_ = s.stream.Close() // a lost device says so at every other call
-	for _, b := range [][]byte{s.pinned, s.records} {
+	for _, b := range [][]byte{s.pinned, s.records.bytes} {
 		if b != nil {
 			_ = s.do(func() error { return s.dev.mem.API().HostFree(b) })
 		}
 	}
-	s.temp, s.stream, s.pinned, s.records, s.late = nil, nil, nil, nil, nil
+	s.temp, s.stream, s.pinned, s.records, s.late = nil, nil, nil, records{}, nil
 }
