@@ -17,6 +17,9 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
+// unheardTries is how often Dial connects at least to a listener that hangs up on it.
+const unheardTries = 20
+
 // layout is the version of what lies in shared memory.
 const layout = ring.Layout
 
@@ -30,11 +33,12 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	if err := checkPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
-	for end := time.Now().Add(o.HandshakeTimeout); ; {
+	end := time.Now().Add(o.HandshakeTimeout)
+	for tries := 1; ; tries++ {
 		c, err := t.dialOnce(ctx, path, &o)
 		// This end may have had no processor for so long that it was hung up on as one
-		// that says nothing.
-		if !errors.Is(err, errUnheard) || ctx.Err() != nil || time.Now().After(end) {
+		// that says nothing, and have none for longer than the timeout.
+		if !errors.Is(err, errUnheard) || ctx.Err() != nil || tries >= unheardTries && time.Now().After(end) {
 			return c, err
 		}
 	}

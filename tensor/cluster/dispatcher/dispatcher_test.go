@@ -342,6 +342,22 @@ func TestRefused(t *testing.T) {
 			t.Error("another session runs")
 		}
 	})
+	t.Run("too many that were not heard", func(t *testing.T) {
+		f := prepare(t, dispatcher.Options{MaxIdle: 1, IdleWait: 1, WorkerWait: time.Minute})
+		var all []*peer
+		for range 4 { // all come, and say what they want, before the dispatcher looks
+			p := f.dial(ipc.RoleClient, "c")
+			p.send(wire.KindOpenSession, open)
+			all = append(all, p)
+		}
+		f.serve()
+		w := f.dial(ipc.RoleWorker, "w")
+		for _, p := range all {
+			body, _ := w.recv(wire.KindOpenSession)
+			w.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Session: sessionOf(t, body), PID: 1, Worker: "w"}))
+			p.recv(wire.KindSessionOpened)
+		}
+	})
 	t.Run("too many at once", func(t *testing.T) {
 		const most = 3
 		f := start(t, dispatcher.Options{MaxIdle: most, IdleWait: time.Hour})

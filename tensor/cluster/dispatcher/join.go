@@ -14,9 +14,7 @@ import (
 func (d *Dispatcher) join(p *peer) {
 	switch p.role {
 	case ipc.RoleClient:
-		if n, oldest := d.peers.idle(p.role); n >= d.o.MaxIdle {
-			d.displace(oldest, n)
-		}
+		d.makeRoom()
 		d.stats.clients.Add(1)
 	case ipc.RoleControl:
 		if n, _ := d.peers.idle(p.role); n >= d.o.MaxIdle {
@@ -57,9 +55,20 @@ func crowded(d *Dispatcher, now time.Time) bool {
 	return true
 }
 
-// displace ends the oldest of n clients without an open session, to make room for a new
-// one.
-func (d *Dispatcher) displace(p *peer, n int) {
+// makeRoom ends the oldest client without an open session if there are as many as may be.
+// What they have said is heard first: the dispatcher, too, may have had no processor
+// since they came.
+func (d *Dispatcher) makeRoom() {
+	n, p := d.peers.idle(ipc.RoleClient)
+	for heard := (*peer)(nil); n >= d.o.MaxIdle && heard != p; {
+		heard = p
+		d.serve(p)
+		d.peers.changed = true
+		n, p = d.peers.idle(ipc.RoleClient)
+	}
+	if n < d.o.MaxIdle {
+		return
+	}
 	turnOut(d, p, "idle", fmt.Sprintf("%d clients are connected without an open session, at most %d can be, and this one is the oldest of them: "+
 		"open a session, or close the connection", n, d.o.MaxIdle))
 }
