@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,10 @@ type dumpOptions struct {
 	workers, config   string
 	device            string
 	auto              bool
+
+	session uint64 // of a running cluster; 0 for none
+	addr    string
+	far     keys
 }
 
 func newPlanDump() *cobra.Command {
@@ -52,6 +57,9 @@ func newPlanDump() *cobra.Command {
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
 A program of your own is what Session.Tape returns; write its bytes, Append(nil), to a file for --program. The plans of all programs
 that run are what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
+
+With --session it is the program that a session of a running dispatcher ran most often, as its first worker has it; top and
+inspect have the numbers of sessions.
 
 A step is a line: outputs = operation operands [numbers of the operation]. in0 is an input, out0 a result, s0 a scalar, t@4096 a
 temporary at that byte of the plan's memory. f32[2 64] is dtype and shape; /[1 64]+0 are the strides and the first element where
@@ -96,11 +104,21 @@ and every worker's programs. With --device cuda or --hosts 2 it also says how th
 			if o.timed > 0 && (o.file != "" || drawn) {
 				return usagef("--time runs a model and draws nothing; leave --program and --dot out")
 			}
-			return o.dump(cmd.OutOrStdout())
+			if cmd.Flags().Changed("session") {
+				if o.session == 0 || o.file != "" || o.timed > 0 || cmd.Flags().Changed("model") {
+					return usagef("--session %d: expected the number of a session, without --model, --program and --time", o.session)
+				}
+			} else if o.addr != "" {
+				return usagef("--connect is for --session")
+			}
+			return o.dump(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.Flags().StringVar(&o.model, "model", "qwen_t64", "whose training step")
 	c.Flags().StringVar(&o.file, "program", "", "a file with an encoded program, instead of a model's")
+	c.Flags().Uint64Var(&o.session, "session", 0, "the program of the session of this number, in a running cluster")
+	c.Flags().StringVar(&o.addr, "connect", "", "address of the dispatcher for --session (default: this user's)")
+	o.far.flags(c.Flags())
 	c.Flags().StringVar(&o.save, "save", "", "write the encoded program to this file")
 	c.Flags().StringVar(&o.dot, "dot", "", "print a graph for Graphviz instead of text: plan or program")
 	c.Flags().Lookup("dot").NoOptDefVal = "plan"
@@ -116,8 +134,15 @@ and every worker's programs. With --device cuda or --hosts 2 it also says how th
 	return c
 }
 
-func (o *dumpOptions) dump(w io.Writer) error {
-	encoded, times, err := o.program()
+func (o *dumpOptions) dump(ctx context.Context, w, warn io.Writer) error {
+	var encoded []byte
+	var times []time.Duration
+	var err error
+	if o.session != 0 {
+		encoded, err = o.running(ctx, warn)
+	} else {
+		encoded, times, err = o.program()
+	}
 	if err != nil {
 		return err
 	}
@@ -128,7 +153,7 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	}
 	p, err := tensor.ParseProgram(encoded)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.file, err)
+		return fmt.Errorf("%s: %w", cmp.Or(o.file, "the program"), err)
 	}
 	if o.several() {
 		return o.sharded(w, p)
@@ -149,6 +174,29 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	}
 	return err
 }
+
+// running returns the program of a session of a running cluster, and says which it is.
+func (o *dumpOptions) running(ctx context.Context, said io.Writer) ([]byte, error) {
+	m, err := watcher(ctx, o.addr, &o.far)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, showFor, fmt.Errorf("session %d: its worker has not answered for %v; a worker answers between two programs", o.session, showFor))
+	defer cancel()
+	p, err := m.Program(ctx, o.session)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	fmt.Fprintf(said, "session %d, %q, workers: %d; program %v, which ran %d times, the most of %d\n", o.session, p.Session, p.Workers, p.Hash, p.Runs, p.Programs)
+	return p.Encoded, nil
+}
+
+// showFor is how long plan dump waits for a worker.
+const showFor = 10 * time.Second
 
 // writePlaced prints where the steps of a plan for a GPU run.
 func writePlaced(w io.Writer, steps []cuda.Placed) error {

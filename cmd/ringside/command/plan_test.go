@@ -2,12 +2,14 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/explain"
 )
@@ -205,4 +207,34 @@ func TestPlanDumpForWorkers(t *testing.T) {
 			t.Errorf("%v gave %v, expected %s", args, err, want)
 		}
 	}
+}
+
+// TestPlanDumpSession: the program of a session of a running cluster, as it is and for
+// its two workers.
+func TestPlanDumpSession(t *testing.T) {
+	addr := busyCluster(t)
+	id := ""
+	for n := 1; id == ""; n++ { // until the session has run its program
+		_, _, err := execute(t, "plan", "dump", "--session", "1", "--connect", addr)
+		switch {
+		case err == nil:
+			id = "1"
+		case !errors.Is(err, client.ErrNoProgram) || n == 1000:
+			t.Fatal(err)
+		}
+	}
+	out, said, err := execute(t, "plan", "dump", "--session", id, "--connect", addr)
+	if err != nil || !strings.Contains(out, "tanh") || !strings.Contains(said, `session 1, "summer", workers: 2; program `) {
+		t.Errorf("%v: %s\n%s", err, said, out)
+	}
+	out, _, err = execute(t, "plan", "dump", "--session", id, "--connect", addr, "--workers", "2")
+	if err != nil || !strings.Contains(out, "rank 0 1") {
+		t.Errorf("--workers: %v: %s", err, out)
+	}
+	if _, _, err = execute(t, "plan", "dump", "--session", "77", "--connect", addr); !errors.Is(err, client.ErrNoProgram) || !strings.Contains(err.Error(), "no session 77 has a worker") {
+		t.Errorf("no such session: %v", err)
+	}
+	failed(t, 2, []string{"--session 0: expected the number"}, "plan", "dump", "--session", "0")
+	failed(t, 2, []string{"without --model"}, "plan", "dump", "--session", "1", "--model", "qwen_t64")
+	failed(t, 2, []string{"--connect is for --session"}, "plan", "dump", "--connect", addr)
 }

@@ -11,6 +11,10 @@ import (
 )
 
 var (
+	// ErrNoProgram is returned by Monitor.Program for a session that is not there or has
+	// run no program.
+	ErrNoProgram = errors.New("client: no program of a session")
+
 	// ErrLost is returned when the session is over and its tensors are gone: the worker
 	// or the dispatcher died, stopped, or ended it. The text says which process, and why
 	// (see Errors in the package's documentation). When a process is gone it is also

@@ -1,12 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -87,6 +89,51 @@ func (m *Monitor) Ask(ctx context.Context, q Question) error {
 	return m.send(ctx, wire.KindWatch, &q)
 }
 
+// SessionProgram is a program of a session that runs.
+type SessionProgram struct {
+	Encoded  []byte // tensor.ParseProgram reads it
+	Hash     tensor.Hash
+	Runs     uint64 // how often it ran
+	Session  string // the session's name
+	Worker   string // that told of it: the session's first
+	Workers  int    // that run the session together
+	Programs int    // of the session
+}
+
+// Program returns the program that the session of that number ran most often, as its
+// first worker has it. The numbers of sessions are those of WorkerSession.ID. The error
+// is ErrNoProgram if there is no such session, or it has run none. No answer of a worker
+// may be awaited.
+func (m *Monitor) Program(ctx context.Context, session uint64) (*SessionProgram, error) {
+	p, ask := new(SessionProgram), wire.Show{Of: session}
+	for {
+		if err := m.send(ctx, wire.KindShow, &ask); err != nil {
+			return nil, err
+		}
+		answer, err := m.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		x, ok := answer.(*wire.Shown)
+		if !ok {
+			return nil, m.at(fmt.Errorf("%w: %T, which was not asked for", ipc.ErrCorrupt, answer))
+		}
+		switch {
+		case x.Workers == 0:
+			return nil, m.at(fmt.Errorf("%w: no session %d has a worker", ErrNoProgram, session))
+		case x.Total == 0:
+			return nil, m.at(fmt.Errorf("%w: session %d, %q, has run none yet", ErrNoProgram, session, x.Name))
+		case int(x.Off) != len(p.Encoded) || ask.Hash != (wire.Hash{}) && x.Hash != ask.Hash || len(x.Part) == 0:
+			return nil, m.at(fmt.Errorf("%w: Shown has %d bytes at %d, expected some at %d", ipc.ErrCorrupt, len(x.Part), x.Off, len(p.Encoded)))
+		}
+		p.Encoded = append(p.Encoded, x.Part...)
+		if ask.Hash, ask.Off = x.Hash, uint32(len(p.Encoded)); ask.Off == x.Total {
+			p.Hash, p.Runs, p.Session, p.Worker, p.Workers, p.Programs = tensor.Hash(x.Hash), x.Runs, x.Name, x.Worker, int(x.Workers), int(x.Programs)
+			return p, nil
+		}
+	}
+}
+
 // Next waits for the next answer: Counters of the dispatcher, a *Training that it knows,
 // or a *WorkerReport. It
 // returns ctx's error if ctx is done before. A Fail of the dispatcher is an error.
@@ -98,7 +145,7 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	defer m.conn.Release()
 	ipc.CloseFiles(msg.Files)
 	var reply wire.StatusReply
-	report, training := new(WorkerReport), new(Training)
+	report, training, shown := new(WorkerReport), new(Training), new(wire.Shown)
 	switch msg.Kind {
 	case wire.KindStatusReply:
 		err = wire.Parse(msg.Body, &reply)
@@ -109,6 +156,10 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	case wire.KindTraining:
 		err = wire.Parse(msg.Body, training)
 		answer = training
+	case wire.KindShown:
+		err = wire.Parse(msg.Body, shown)
+		shown.Part = bytes.Clone(shown.Part)
+		answer = shown
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.Parse(msg.Body, &f); err == nil {

@@ -147,7 +147,7 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	case wire.KindTurn:
 		d.hearTurn(p, m)
 		return
-	case wire.KindWatched:
+	case wire.KindWatched, wire.KindShown:
 		d.watched(p, m)
 		return
 	case wire.KindDevice:

@@ -111,6 +111,9 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 	case wire.KindWatch:
 		d.watch(p, m)
 		return true
+	case wire.KindShow:
+		show(d, p, m)
+		return true
 	case wire.KindTraining:
 		if p.role == ipc.RoleControl {
 			if t := new(wire.Training); d.parse(p, m, t) {

@@ -15,14 +15,8 @@ func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	if !d.parse(p, m, &ask) {
 		return
 	}
-	if p.role != ipc.RoleControl {
-		d.misbehaves(p, fmt.Sprintf("Watch from a %s", p.role))
+	if !asker(d, p, m.Kind) {
 		return
-	}
-	if p.asks == 0 {
-		d.asks++
-		p.asks = d.asks
-		d.watchers[p.asks] = p
 	}
 	ask.Ask = p.asks
 	body := wire.Append(nil, &ask)
@@ -33,18 +27,48 @@ func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	}
 }
 
+// asker gives a control that asks a number. Another peer does not ask.
+func asker(d *Dispatcher, p *peer, kind uint32) bool {
+	if p.role != ipc.RoleControl {
+		d.misbehaves(p, fmt.Sprintf("%s from a %s", wire.KindName(kind), p.role))
+		return false
+	}
+	if p.asks == 0 {
+		d.asks++
+		p.asks = d.asks
+		d.watchers[p.asks] = p
+	}
+	return true
+}
+
+// show forwards a control's Show to the first worker of the session. It answers that
+// there is none where the session has no worker, or its queue has no room.
+func show(d *Dispatcher, p *peer, m *ipc.Message) {
+	var ask wire.Show
+	if !d.parse(p, m, &ask) || !asker(d, p, m.Kind) {
+		return
+	}
+	ask.Ask = p.asks
+	for s := range d.sessions {
+		if s.id == ask.Of && !s.over && len(s.workers) > 0 && s.workers[0].trySend(wire.KindShow, wire.Append(nil, &ask), 0, nil) == nil {
+			return
+		}
+	}
+	p.send(wire.KindShown, wire.Append(nil, &wire.Shown{Ask: ask.Ask, Of: ask.Of}), 0, nil)
+}
+
 // watched forwards a worker's answer to the control that asked, if it is still connected.
 func (d *Dispatcher) watched(p *peer, m *ipc.Message) {
 	if len(m.Body) < 2*wire.SessionBytes {
-		d.misbehaves(p, fmt.Sprintf("Watched of %d bytes", len(m.Body)))
+		d.misbehaves(p, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return
 	}
 	to := d.watchers[binary.LittleEndian.Uint64(m.Body[wire.SessionBytes:])]
 	if to == nil {
 		return
 	}
-	to.send(wire.KindWatched, m.Body, 0, nil)
+	to.send(m.Kind, m.Body, 0, nil)
 	if to.queued > d.o.MaxQueued {
-		d.misbehaves(to, "asks with Watch and does not read the answers")
+		d.misbehaves(to, "asks with Watch or Show and does not read the answers")
 	}
 }

@@ -71,3 +71,42 @@ func TestWatch(t *testing.T) {
 		t.Errorf("an answer of 5 bytes: %+v", fail)
 	}
 }
+
+// TestShow: a question for a program goes to the first worker of the session, with the
+// number of the asker; the dispatcher answers for a session that is not there; a client
+// does not ask.
+func TestShow(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0 := f.dial(ipc.RoleWorker, "w0")
+	a := f.dial(ipc.RoleControl, "a")
+	c := f.dial(ipc.RoleClient, "c")
+	id := f.open(c, w0, "c")
+	hear := func() (m wire.Shown) {
+		t.Helper()
+		body, _ := a.recv(wire.KindShown)
+		if err := wire.Parse(body, &m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	a.send(wire.KindShow, wire.Append(nil, &wire.Show{Ask: 99, Of: id, Off: 7}))
+	body, _ := w0.recv(wire.KindShow)
+	var ask wire.Show
+	if err := wire.Parse(body, &ask); err != nil || ask.Of != id || ask.Off != 7 || ask.Ask == 99 {
+		t.Errorf("%+v, %v", ask, err)
+	}
+	w0.send(wire.KindShown, wire.Append(nil, &wire.Shown{Ask: ask.Ask, Of: id, Workers: 1, Worker: "w0"}))
+	if m := hear(); m.Worker != "w0" || m.Of != id {
+		t.Errorf("%+v", m)
+	}
+	a.send(wire.KindShow, wire.Append(nil, &wire.Show{Of: id + 1}))
+	if m := hear(); m.Workers != 0 || m.Of != id+1 {
+		t.Errorf("of a session that is not there: %+v", m)
+	}
+	c.send(wire.KindShow, wire.Append(nil, &wire.Show{Of: id}))
+	body, _ = c.recv(wire.KindFail)
+	var fail wire.Fail
+	if err := wire.Parse(body, &fail); err != nil || fail.Code != wire.CodeProtocol {
+		t.Errorf("a client that asks: %+v, %v", fail, err)
+	}
+}

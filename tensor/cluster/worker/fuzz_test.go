@@ -115,7 +115,7 @@ func FuzzSession(f *testing.F) {
 				break
 			}
 			switch m.kind {
-			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindWatch, wire.KindStop:
+			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindWatch, wire.KindShow, wire.KindStop:
 				continue // the dispatcher's own, or parsed by it
 			}
 			wire.SetSession(m.body, bad)

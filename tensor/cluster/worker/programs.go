@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -103,6 +104,19 @@ func (p *programs) forget(hash tensor.Hash, m *monitor) {
 		delete(p.byHash, hash)
 		p.bytes -= x.bytes
 	}
+}
+
+// shown returns the program of a hash, or for a hash of zeros the one that ran most
+// often; nil if there is none.
+func (p *programs) shown(want tensor.Hash) (hash tensor.Hash, most *program) {
+	for h, x := range p.byHash {
+		switch {
+		case x.parsed == nil || want != (tensor.Hash{}) && h != want:
+		case most == nil || x.runs > most.runs || x.runs == most.runs && bytes.Compare(h[:], hash[:]) < 0:
+			hash, most = h, x
+		}
+	}
+	return hash, most
 }
 
 // count adds the counts of all programs to ops, and returns how often they ran again.

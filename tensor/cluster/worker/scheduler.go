@@ -212,13 +212,13 @@ func (w *Worker) takeAll(ctx context.Context) error {
 }
 
 // atOnce reports whether a message skips its session's backlog: those that open, end and
-// stop sessions, Fail, Meet, Link, Watch, and the Turn message Back.
+// stop sessions, Fail, Meet, Link, Watch, Show, and the Turn message Back.
 func atOnce(m *ipc.Message) bool {
 	switch m.Kind {
 	case wire.KindTurn:
 		var turn wire.Turn
 		return wire.Parse(m.Body, &turn) == nil && turn.What == wire.TurnBack
-	case wire.KindOpenSession, wire.KindCloseSession, wire.KindStop, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindStop, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch, wire.KindShow:
 		return true
 	}
 	return false

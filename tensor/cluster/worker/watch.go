@@ -26,6 +26,29 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 	return w.out.send(ctx, wire.KindWatched, &reply)
 }
 
+// answerShow answers a Show message with a part of a program of a session that this
+// worker has.
+func answerShow(ctx context.Context, w *Worker, m *ipc.Message) error {
+	var ask wire.Show
+	if err := wire.Parse(m.Body, &ask); err != nil {
+		return err
+	}
+	reply := wire.Shown{Ask: ask.Ask, Of: ask.Of, Worker: w.name}
+	if s := w.sessions[ask.Of]; s != nil {
+		c := s.core()
+		reply.Name, reply.Workers, reply.Programs = c.name, uint32(max(c.workers, 1)), uint32(len(c.programs.byHash))
+		if hash, p := c.programs.shown(tensor.Hash(ask.Hash)); p != nil {
+			encoded := p.parsed.Append(nil)
+			if int(ask.Off) <= len(encoded) {
+				reply.Hash, reply.Runs = wire.Hash(hash), p.runs
+				reply.Total, reply.Off = uint32(len(encoded)), ask.Off
+				reply.Part = encoded[ask.Off:][:min(wire.MaxShown, len(encoded)-int(ask.Off))]
+			}
+		}
+	}
+	return w.out.send(ctx, wire.KindShown, &reply)
+}
+
 // watchedCounters returns the worker's counters. Those of operations come last, as
 // op.NAME.
 func (w *Worker) watchedCounters() []wire.Counter {

@@ -215,6 +215,8 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindWatch:
 		return w.answerWatch(ctx, m)
+	case wire.KindShow:
+		return answerShow(ctx, w, m)
 	case wire.KindOpenSession:
 		return w.openSession(ctx, m)
 	case wire.KindCloseSession:

@@ -74,6 +74,10 @@ func visit(w *encoding.Walk, m Message) {
 		m.walk(w)
 	case *SessionOpened:
 		m.walk(w)
+	case *Show:
+		m.walk(w)
+	case *Shown:
+		m.walk(w)
 	case *Status:
 		m.walk(w)
 	case *StatusReply:

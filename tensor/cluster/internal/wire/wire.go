@@ -64,6 +64,8 @@ const (
 	KindResume uint32 = 31 // client → dispatcher, and back
 	// control → dispatcher, and dispatcher → sender of a Status that asks for them
 	KindTraining uint32 = 32
+	KindShow     uint32 = 33 // control → dispatcher → first worker of a session
+	KindShown    uint32 = 34 // worker or dispatcher → sender of the Show
 )
 
 var kindNames = [...]string{
@@ -73,6 +75,7 @@ var kindNames = [...]string{
 	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
 	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device", KindStop: "Stop",
 	KindHeld: "Held", KindResume: "Resume", KindTraining: "Training",
+	KindShow: "Show", KindShown: "Shown",
 }
 
 // KindName returns the name of a kind, for logs.
