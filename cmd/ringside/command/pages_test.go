@@ -50,6 +50,7 @@ var elsewhere = map[string]string{
 	"./run.sh":                       "TestBundle",
 	"ringside up --device cuda":      "TestUpOnGPUs",
 	"ringside worker --device":       "a GPU",
+	"ringside plan dump --session":   "TestPlanDumpSession",
 	"ringside bench":                 "TestBench",
 	"ringside train ... --hosts 2":   "TestTrainOnTwoHosts",
 	"ringside worker --join 10.0":    "the same line is in README.md",
