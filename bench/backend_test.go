@@ -10,12 +10,12 @@ import (
 // TestBackend: both back ends make all calls, if the Python package has its library.
 func TestBackend(t *testing.T) {
 	if testsize.Sampled() {
-		t.Skip("four processes of PyTorch take their time to start")
+		t.Skip("twelve processes of PyTorch take their time to start")
 	}
 	withPython(t)
 	r, err := runScenario(t, "torch-backend", &Options{Rounds: 1, Scale: 100, Self: testSelf(t)})
 	needTorch(t, err)
-	if len(r.Measurements) != 3*len(backendCases) || len(r.Bars) != 4 || !(r.Bars[0].Value > 0) {
+	if len(r.Measurements) != 3*(2*len(backendCases)-1) || len(r.Bars) != 5 || !(r.Bars[0].Value > 0) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -100,7 +100,7 @@ func Scenarios() []Scenario {
 		{"torch", "training steps of ten models and decoding with one through a cluster of processes, beside PyTorch", runTorch},
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
 		{"exact", "training steps of two workers with the same bits on any number of them, beside ordinary ones", runExact},
-		{"torch-backend", "calls of torch.distributed and DDP steps of two processes over ringside.torch, beside Gloo", runBackend},
+		{"torch-backend", "calls of torch.distributed by two and four processes, and DDP steps of two, over ringside.torch, beside Gloo", runBackend},
 		{"python", "operations, views and training steps of the client in Python, beside the client in Go", runPython},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
