@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -12,7 +13,9 @@ PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(PYTHON, "..", "..", "..", "docs", "python.md")
 
 with open(PAGE, encoding="utf-8") as f:
-    BLOCKS = [b for b in re.findall(r"```python\n(.*?)```", f.read(), re.S) if "init_process_group" not in b]
+    ALL = re.findall(r"```python\n(.*?)```", f.read(), re.S)
+BLOCKS = [b for b in ALL if "init_process_group" not in b]
+RANKS = [b for b in ALL if "init_process_group" in b and "destroy_process_group" in b]
 
 
 def test_blocks():
@@ -26,6 +29,19 @@ def test_page(block, tmp_path):
     if "opt.step" in block or "fit(" in block:  # it learned
         numbers = re.findall(r"[\d.]+(?:e-\d+)?$", p.stdout, re.M)
         assert float(numbers[-1]) > 0.9, p.stdout
+
+
+def test_ranks(tmp_path):
+    """The program of ranks is started as the page says, and learns."""
+    (block,) = RANKS
+    (tmp_path / "ddp.py").write_text(block)
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": PYTHON, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    ranks = [subprocess.Popen([sys.executable, "-B", "ddp.py"], cwd=tmp_path, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+             for rank in range(2)]
+    said = [p.communicate(timeout=300)[0] for p in ranks]
+    assert [p.returncode for p in ranks] == [0, 0] and float(said[0]) > 0.9 and not said[1], said
 
 
 def test_notebook(tmp_path):
