@@ -314,6 +314,33 @@ func (m *SessionOpened) append(dst []byte) []byte {
 }
 
 // append appends what walk visits.
+func (m *Show) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, m.Session)
+	dst = binary.LittleEndian.AppendUint64(dst, m.Ask)
+	dst = binary.LittleEndian.AppendUint64(dst, m.Of)
+	dst = append(dst, m.Hash[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, m.Off)
+	return dst
+}
+
+// append appends what walk visits.
+func (m *Shown) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, m.Session)
+	dst = binary.LittleEndian.AppendUint64(dst, m.Ask)
+	dst = binary.LittleEndian.AppendUint64(dst, m.Of)
+	dst = append(dst, m.Hash[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, m.Total)
+	dst = binary.LittleEndian.AppendUint32(dst, m.Off)
+	dst = append(binary.AppendUvarint(dst, uint64(len(m.Part))), m.Part...)
+	dst = binary.AppendUvarint(dst, uint64(m.Workers))
+	dst = binary.AppendUvarint(dst, uint64(m.Programs))
+	dst = binary.AppendUvarint(dst, m.Runs)
+	dst = append(binary.AppendUvarint(dst, uint64(len(m.Name))), m.Name...)
+	dst = append(binary.AppendUvarint(dst, uint64(len(m.Worker))), m.Worker...)
+	return dst
+}
+
+// append appends what walk visits.
 func (m *Status) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.Session)
 	dst = appendBool(dst, m.Trainings)
