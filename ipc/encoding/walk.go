@@ -347,8 +347,25 @@ func (w *Walk) Handle(field string, v *shm.Handle) {
 
 // List visits the count of *s as [Walk.Count] does. A parser gives *s that many elements,
 // and keeps those, with the slices within them, for which *s has room: the caller visits
-// each element next or later.
+// each element next or later. Most lists are empty, for which a parser calls nothing.
 func List[T any](w *Walk, field string, s *[]T, limit, size int) {
+	if w.parses && w.takeZero() {
+		*s = (*s)[:0]
+	} else {
+		list(w, field, s, limit, size)
+	}
+}
+
+// takeZero takes the next byte of a Walk that parses if it is 0.
+func (w *Walk) takeZero() bool {
+	if at := uint(w.n); at >= uint(len(w.buf)) || w.buf[at] != 0 {
+		return false
+	}
+	w.n++
+	return true
+}
+
+func list[T any](w *Walk, field string, s *[]T, limit, size int) {
 	if n := w.Count(field, len(*s), limit, size); w.parses {
 		*s = Resize(*s, n)
 	}

@@ -45,7 +45,8 @@ type inlet struct {
 	cancel  func() // ends the offer
 
 	// The rest belongs to the worker's goroutine.
-	conn  localConn   // nil until the peer has taken it
+	conn  ipc.Conn    // nil until the peer has taken it
+	local localConn   // conn: to make one of the other for each message costs a look-up
 	msg   ipc.Message // the oldest message, if held
 	held  bool
 	ready bool // msg can be handled now
@@ -128,7 +129,7 @@ func (in *inlet) close() {
 		_ = in.conn.Close()
 	}
 	in.release()
-	in.conn, in.cancel, in.err = nil, nil, nil
+	in.conn, in.local, in.cancel, in.err = nil, nil, nil, nil
 }
 
 // receive finds the oldest message and reports whether there is one. It is called very
@@ -143,7 +144,7 @@ func (in *inlet) receive() bool {
 			return false
 		}
 		in.taken.Store(nil)
-		in.conn = *c
+		in.conn, in.local = *c, *c
 	}
 	in.msg, in.held, in.err = in.conn.TryRecv()
 	return in.held
@@ -151,7 +152,7 @@ func (in *inlet) receive() bool {
 
 // admit reports whether there is room for an answer, so that the message can be handled.
 func (in *inlet) admit() bool {
-	in.ready = in.conn.CanSend(ipc.MaxMessage)
+	in.ready = in.local.CanSend(ipc.MaxMessage)
 	if !in.ready {
 		in.err = in.conn.Err()
 	}

@@ -135,7 +135,7 @@ func (t *lead) mayBegin() bool {
 // not shrink before the turn, because answers on this connection are sent in the
 // session's turns only.
 func (t *lead) wants() bool {
-	return t.first() && t.turn.State == turn.Idle && t.in.held && t.in.conn.CanSend(ipc.MaxMessage)
+	return t.first() && t.turn.State == turn.Idle && t.in.held && t.in.local.CanSend(ipc.MaxMessage)
 }
 
 // ask asks for a turn if the session needs one.
