@@ -95,12 +95,13 @@ gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu,
 	for how in GOFLAGS=-race "GOGC=1 FAKECUDA_DELAY_US=20000"; do env $$how CGO_ENABLED=1 CGO_CFLAGS="-O1 -w -I$(dir $(CUDA_H))" \
 		CGO_LDFLAGS=-L$$dir/link LD_LIBRARY_PATH=$$dir $(GO) test -count=1 ./...; done
 
-gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right
+gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right fast
 	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx; \
 	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh tensor/cuda/gpucheck/torch_peer.py $$dir; \
 	$(GO) build -trimpath -ldflags='-s -w' -o $$dir/ringside ./cmd/ringside; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
+	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/cublas.test ./tensor/cuda/blas/cublaslt; \
 	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
 
 gpu-steps: ## training over the stand-in: 20 steps in each way of several workers, and 20 kills: some 15 minutes

@@ -8,6 +8,9 @@ import (
 // ErrUnknown is returned for a scenario or a model that there is none of.
 var ErrUnknown = errors.New("bench: unknown")
 
+// ErrNoGPU is returned by the scenario gpu on a machine without a GPU that can be used.
+var ErrNoGPU = errors.New("bench: no GPU; ringside doctor says why")
+
 // ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has
 // none, or only one with the reference BLAS.
 var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: apt-get install python3-torch libopenblas0-openmp")

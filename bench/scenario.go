@@ -26,6 +26,9 @@ type Options struct {
 	// Reduce chooses what the scenario reduce times.
 	Reduce ReduceOptions
 
+	// GPU chooses what the scenario gpu times.
+	GPU GPUOptions
+
 	// Table chooses what the scenario ops-table times.
 	Table TableOptions
 
@@ -103,6 +106,7 @@ func Scenarios() []Scenario {
 		{"torch-backend", "calls of torch.distributed by two and four processes, and DDP steps of two, over ringside.torch, beside Gloo", runBackend},
 		{"python", "operations, views and training steps of the client in Python, beside the client in Go", runPython},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
+		{"gpu", "launches, passes over memory, matrix products, attention and training steps on a GPU, beside its own copy and kernels", runGPU},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
 		{"ops-table", "every operation of the op table by dtypes and layouts, beside PyTorch and the least that the machine needs", runOpsTable},
 		{"eager", "operations that are each waited for, as in interactive use, through a cluster beside in-process", runEager},
@@ -122,12 +126,18 @@ func Scenarios() []Scenario {
 }
 
 // Parts are what Options.Only may restrict the scenario to: models of torch, ddp and
-// exact, parts of kernels and gather; none of most.
+// exact, parts of kernels, gpu and gather; none of most.
 func (s Scenario) Parts() []string {
 	var of []trial
 	switch s.Name {
 	case "kernels":
 		return []string{"products", "adamw", "chain"}
+	case "gpu":
+		var names []string
+		for _, part := range gpuParts {
+			names = append(names, part.name)
+		}
+		return names
 	case "gather":
 		var names []string
 		for _, part := range gatherParts {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 
 	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/collective/isa"
+	"github.com/ringside-go/ringside/tensor/cuda"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // benchFlags are those of bench.
@@ -22,6 +25,8 @@ type benchFlags struct {
 	choice        collectiveFlags
 	reduce        bench.ReduceOptions
 	filter, level string // of ops-table
+	products      string // of gpu, see productsFlag
+	training      string
 }
 
 // check reports flags that can't be, or are of scenarios that are not named.
@@ -63,6 +68,26 @@ func (f *benchFlags) table() (bench.TableOptions, error) {
 	return o, nil
 }
 
+// gpu returns what the scenario gpu times: the first GPU that can be used.
+func (f *benchFlags) gpu() bench.GPUOptions {
+	return bench.GPUOptions{Training: f.training, Open: func(products bool) (*cuda.Device, error) {
+		h := thisHost()
+		api, numbers, found := h.usableGPUs(devices{kind: device.CUDA}, io.Discard)
+		if len(numbers) == 0 {
+			return nil, fmt.Errorf("%w: %s", bench.ErrNoGPU, found.text())
+		}
+		o := &cuda.Options{}
+		if products {
+			l, err := h.library(api, f.products)
+			if err != nil && f.products != "" {
+				return nil, err
+			}
+			o.Products = l
+		}
+		return cuda.Open(api, numbers[0], o)
+	}}
+}
+
 func newBench() *cobra.Command {
 	var asJSON bool
 	var f benchFlags
@@ -100,7 +125,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			}
 			for _, s := range scenarios {
 				if parts := s.Parts(); f.model != "" && !slices.Contains(parts, f.model) {
-					return usagef("--model %s: scenario %s has none of that name, expected %s", f.model, s.Name, cmp.Or(strings.Join(parts, ", "), "torch, ddp, exact, kernels or gather, which have some"))
+					return usagef("--model %s: scenario %s has none of that name, expected %s", f.model, s.Name, cmp.Or(strings.Join(parts, ", "), "torch, ddp, exact, kernels, gpu or gather, which have some"))
 				}
 			}
 			me, err := self(cmd.ErrOrStderr())
@@ -110,9 +135,10 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if !asJSON {
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
+			gpu := f.gpu()
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce, Table: table})
-				if (errors.Is(err, bench.ErrNoTorch) || errors.Is(err, bench.ErrNoBackend)) && len(args) == 0 {
+				r, err := s.Run(cmd.Context(), &bench.Options{GPU: gpu, Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce, Table: table})
+				if (errors.Is(err, bench.ErrNoTorch) || errors.Is(err, bench.ErrNoBackend) || errors.Is(err, bench.ErrNoGPU)) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
 				}
@@ -135,12 +161,14 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
 	c.Flags().IntVar(&f.scale, "scale", 1, "divide the work of a round by this; the figures mean less")
-	c.Flags().StringVar(&f.model, "model", "", "torch, ddp, exact: only the model of this name; kernels, gather: only the part of this name, such as adamw or update")
+	c.Flags().StringVar(&f.model, "model", "", "torch, ddp, exact: only the model of this name; kernels, gpu, gather: only the part of this name, such as adamw or update")
 	c.Flags().BoolVar(&f.idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&f.hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	c.Flags().IntSliceVar(&f.reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
 	c.Flags().StringVar(&f.filter, "filter", "", "ops-table: only rows whose names contain this, such as \"amax f32\"")
 	c.Flags().StringVar(&f.level, "level", "", "ops-table: kernels of this level, such as avx2 (default: the best that the machine has)")
+	c.Flags().StringVar(&f.training, "training", "", "gpu: the model whose steps are timed (default qwen_t64)")
+	productsFlag(c.Flags(), &f.products)
 	f.choice.add(c.Flags())
 	return c
 }

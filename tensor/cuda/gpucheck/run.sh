@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tries the CUDA packages on this machine, without Go, gcc and network:
 #
-#	run.sh [facts] [right]
+#	run.sh [facts] [right] [fast]
 #
-# facts describes the machine, right runs the tests. All stages run where none is named.
+# facts describes the machine, right runs the tests, fast measures. facts and right run
+# where none is named. SCALE=N divides the work of fast, 1; over the stand-in 100000.
 # Each step has a timeout, and a step that fails doesn't end the run. The reports are
 # written as it goes, into $OUT or this folder: report.txt and report.json have a row a
 # step, log.txt has what the steps printed. It changes no setting of the machine.
@@ -112,6 +113,9 @@ facts() {
 	done
 }
 
+# products prints the path of the library of matrix products that workers would use.
+products() { ./ringside doctor 2>/dev/null | sed -n 's/.*cuBLASLt [0-9.]* (\([^)]*\)) computes matrix products.*/\1/p'; }
+
 right() {
 	step "driver, suite" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$library"
 	step "driver, codes" 5 differs
@@ -123,9 +127,18 @@ right() {
 	step "memory, exporter killed" 120 ./memory.test -test.run '^TestExporterKilled$' -test.v -library "$library"
 	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
 	step "memory, latency" 60 ./memory.test latency "$library"
-	local steps=20
+	local steps=20 blas
 	[ "$library" != "$standin" ] || steps=2 # it interprets kernels
-	step "cluster, losses" 0 losses $steps
+	blas=$(products)
+	if [ -n "$blas" ]; then
+		step "cublas, attributes" 60 ./cublas.test -test.run '^(TestAttributes|TestMisuse)$' -test.v -products "$blas"
+		step "cublas, products" 0 apart
+	else
+		skip "cublas, attributes" "no cuBLASLt"
+		skip "cublas, products" "no cuBLASLt"
+	fi
+	step "cluster, losses" 0 losses $steps 2
+	step "cluster, peers" 0 losses $((steps / 2)) 3
 	step "cluster, worker killed" 0 killed
 	torch
 	if [ "$library" != "$standin" ]; then
@@ -142,15 +155,75 @@ differs() {
 	[ ! -s "$out/differs.txt" ]
 }
 
+# gpu PART SECONDS [ARGUMENT...] runs a part of the benchmark of GPUs, by the scale.
+gpu() {
+	local part=$1 limit=$2 model=qwen_t64 by=${SCALE:-1} rounds=()
+	shift 2
+	if [ "$library" = "$standin" ]; then
+		by=${SCALE:-100000} model=mlp_adamw rounds=(--rounds 1)
+	fi
+	timeout -k 5 "$limit" ./ringside bench gpu --json --model "$part" --training $model --scale "$by" "${rounds[@]}" "$@"
+}
+
+# figures prints the names and figures of lines of JSON that bench printed.
+figures() { sed -nE 's/.*"(case|bar)":"([^"]*)".*"(median|value)":([0-9.e+-]+).*/\2 \4/p'; }
+
+# apart compares products by the library with those by the kernels.
+apart() {
+	local all
+	all=$(gpu products 120) || { printf '%s\n' "$all"; return 1; }
+	figures <<<"$all"
+	grep -q '"gpu_products_apart".*"ok":true' <<<"$all" && grep -q '"case":"products by the library".*"median":[1-9]' <<<"$all"
+}
+
+# fast measures: figures are in log.txt and in fast.json, those of torch beside them.
+fast() {
+	: >"$out/fast.json"
+	local part
+	for part in latency bandwidth products attention training; do
+		step "fast, $part" 0 measured $part
+	done
+	step "fast, hand-off" 60 ./memory.test latency "$library"
+	torch_fast
+	step "fast, beside torch" 5 beside
+	if command -v ncu >/dev/null && [ "$library" != "$standin" ]; then
+		step "fast, ncu" 60 ncu --clock-control none --launch-count 60 ./ringside bench gpu --model bandwidth --rounds 1
+	else
+		skip "fast, ncu" "not installed, or no GPU"
+	fi
+}
+
+# measured runs a part and keeps its figures.
+measured() {
+	local all rc
+	all=$(gpu "$1" 150)
+	rc=$?
+	printf '%s\n' "$all" | tee -a "$out/fast.json" | figures
+	return $rc
+}
+
+# beside prints our figures over those of torch that have the same names.
+beside() {
+	grep -hoE '^torch [^0-9]+.*' "$out/log.txt" | awk '
+		side == "theirs" { v = $(NF - 1); $1 = $NF = $(NF - 1) = ""; gsub(/^ +| +$/, ""); theirs[$0] = v; next }
+		match($0, /"case":"[^"]*"/) {
+			name = substr($0, RSTART + 8, RLENGTH - 9); match($0, /"median":[0-9.e+-]+/); ours = substr($0, RSTART + 9, RLENGTH - 9)
+			key = name; sub(/ by the library$/, "", key); n++
+			if (key in theirs && theirs[key] > 0) { m++; printf "%s: %.3g, torch %.3g, ratio %.3f\n", name, ours, theirs[key], ours / theirs[key] }
+		}
+		END { printf "%d figures, %d of them beside torch\n", n, m; exit n == 0 }' side=theirs - side=ours "$out/fast.json"
+}
+
 # train trains a language model in batches of two, in $dir; its arguments say where.
 train() {
 	[ -e "$dir/text" ] || yes 'the quick brown fox jumps over the lazy dog;' | head -n 30 >"$dir/text"
-	XDG_RUNTIME_DIR=$dir timeout -k 5 240 ./ringside train --data "$dir/text" --workers 2 --batch 2 --seed 1 --sample=-1 --loss-every 1 --json "$@"
+	XDG_RUNTIME_DIR=$dir timeout -k 5 240 ./ringside train --data "$dir/text" --workers "${workers:-2}" --batch "${workers:-2}" --seed 1 --sample=-1 --loss-every 1 --json "$@"
 }
 
-# losses STEPS has two workers on one GPU train, and two on the cores, and compares.
+# losses STEPS WORKERS has so many workers on one GPU train, and on the cores, and
+# compares. Those on the GPU are processes that move values from GPU to GPU, if they can.
 losses() {
-	local dir device
+	local dir device workers=$2
 	dir=$(mktemp -d) || return 1
 	for device in cuda:0 cpu; do
 		train --device $device --steps "$1" >"$dir/$device.json" || { rm -rf "$dir"; return 1; }
@@ -194,27 +267,30 @@ killed() {
 }
 
 # torch times PyTorch's hand-off and uploads, where there is PyTorch and a GPU.
-torch() {
-	local rc
+torch() { beside_torch "torch, latency" 60; }
+
+# torch_fast times what fast does, in torch.
+torch_fast() { beside_torch "fast, torch" 180 fast "${SCALE:-1}"; }
+
+# beside_torch NAME SECONDS ARGUMENT... runs PyTorch, where there is PyTorch and a GPU.
+beside_torch() {
+	local name=$1 limit=$2
+	shift 2
 	if ! command -v python3 >/dev/null; then
-		skip "torch, latency" "no python3"
-		return
-	fi
-	timeout 10 python3 -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 77)' >/dev/null 2>&1
-	rc=$?
-	if [ $rc -ne 0 ]; then
-		skip "torch, latency" "no PyTorch with a GPU"
+		skip "$name" "no python3"
+	elif ! timeout 20 python3 -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 77)' >/dev/null 2>&1; then
+		skip "$name" "no PyTorch with a GPU"
 	else
-		step "torch, latency" 60 python3 ./torch_peer.py
+		step "$name" "$limit" python3 ./torch_peer.py "$@"
 	fi
 }
 
 for stage in "${@:-facts right}"; do
 	for name in $stage; do
 		case $name in
-		facts | right) $name ;;
+		facts | right | fast) $name ;;
 		*)
-			echo "run.sh: stage $name, want facts or right" >&2
+			echo "run.sh: stage $name, want facts, right or fast" >&2
 			exit 2
 			;;
 		esac

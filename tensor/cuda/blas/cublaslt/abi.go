@@ -52,6 +52,6 @@ type found struct {
 	algo      algorithm
 	workspace uint64
 	state     int32
-	waves     float32
-	reserved  [4]int32
+	_         float32  // how far the device is used
+	_         [4]int32 // reserved
 }
