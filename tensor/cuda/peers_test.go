@@ -508,7 +508,7 @@ func (m *member) unheard(ctx context.Context, s device.Space) error {
 // been finished, which the others, whose streams are late, have yet to read.
 func (m *member) overwrite(ctx context.Context, s device.Space) error {
 	for i := range 6 {
-		n := []int{64, 3000}[i%2]
+		n := []int{5000, 9000}[i%2] // more bytes than stay on the host
 		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{4 * n}, In: 10}
 		if err := errors.Join(s.Make(10, x.DType, x.Shape), s.Fill(10, bytes.Repeat([]byte{1}, 4*n))); err != nil {
 			return err

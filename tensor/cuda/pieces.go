@@ -51,10 +51,14 @@ type pieced struct {
 	exec driver.GraphExec
 }
 
+// graphed is the fewest pieces that become a graph. Those of one tensor are few, and
+// lie at other addresses for more steps where they run beside programs.
+const graphed = 8
+
 // do puts the pieces into the stream: one call of the driver where they were there
-// before, at the same addresses.
+// before, at the same addresses, and are many.
 func (p *pieces) do(work []piece, on *memory.Stream) error {
-	if len(work) < 2 {
+	if len(work) < graphed {
 		return p.put(work, on)
 	}
 	var key []uint64
