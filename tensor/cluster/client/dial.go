@@ -55,7 +55,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 			Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, TLS: o.TLS, Waiter: e.waiter,
 		})
 	}
-	if e.conn, err = e.found.dial(ctx); err != nil {
+	if e.conn, err = dialInTime(ctx, e.found.dial); err != nil {
 		e.waiter.Close()
 		return nil, err
 	}
@@ -71,6 +71,32 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	defer e.smu.Unlock()
 	e.trimmer = time.AfterFunc(trimEvery, e.trim)
 	return e, nil
+}
+
+// dialInTime connects to the dispatcher, again where this process had no processor for so
+// long that the dispatcher ended the connection as one of a client that opens no session.
+func dialInTime(ctx context.Context, dial func(context.Context) (ipc.Conn, error)) (ipc.Conn, error) {
+	for {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, ok, err := c.TryRecv()
+		if !ok || err != nil {
+			return c, nil // opening the session finds that the dispatcher is gone
+		}
+		var f wire.Fail
+		if err = wire.Parse(m.Body, &f); m.Kind != wire.KindFail || err != nil {
+			err = fmt.Errorf("%w: %s before a session", ipc.ErrCorrupt, wire.KindName(m.Kind))
+		} else if f.Code != wire.CodeQuota {
+			err = &remoteError{"client: session lost: " + f.Text, ErrLost}
+		}
+		c.Release()
+		_ = c.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // trim gives the memory of queues that are not used back to the machine, now and then
