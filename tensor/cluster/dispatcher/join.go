@@ -56,8 +56,8 @@ func crowded(d *Dispatcher, now time.Time) bool {
 }
 
 // makeRoom ends the oldest client without an open session if there are as many as may be.
-// What they have said is heard first: the dispatcher, too, may have had no processor
-// since they came.
+// Their messages are handled first: the dispatcher, too, may have had no processor since
+// they came.
 func (d *Dispatcher) makeRoom() {
 	n, p := d.peers.idle(ipc.RoleClient)
 	for heard := (*peer)(nil); n >= d.o.MaxIdle && heard != p; {
