@@ -14,7 +14,7 @@
 //	lower.go run.go        turns a plan into functions, once, and runs it
 //	told.go                tells of the steps that it runs
 //	elementwise.go         single elementwise operations
-//	loops.go               the loop of each elementwise operation and dtype
+//	loops.go plain.go      the loop of each elementwise operation and dtype; those in Go
 //	tiles.go chain.go      chains of them, tile by tile
 //	tilefold.go            chains that end in a reduction
 //	reduce.go columns.go   reductions; those over columns, and softmax

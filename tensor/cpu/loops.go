@@ -75,7 +75,7 @@ func newLoops(f32 *kernel.Table[float32], f64 *kernel.Table[float64]) map[tensor
 func floatLoops[T float](k *kernel.Table[T]) loopsOf {
 	l := numberLoops[T]()
 	for op, f := range map[tensor.Op]kernel.Unary[T]{
-		tensor.OpNeg: k.Neg, tensor.OpAbs: k.Abs, tensor.OpSquare: k.Square, tensor.OpSqrt: k.Sqrt, tensor.OpRsqrt: k.Rsqrt,
+		tensor.OpNeg: k.Neg, tensor.OpFloor: k.Floor, tensor.OpCeil: k.Ceil, tensor.OpAbs: k.Abs, tensor.OpSquare: k.Square, tensor.OpSqrt: k.Sqrt, tensor.OpRsqrt: k.Rsqrt,
 		tensor.OpRecip: k.Recip, tensor.OpExp: k.Exp, tensor.OpLog: k.Log, tensor.OpSin: k.Sin, tensor.OpCos: k.Cos,
 		tensor.OpErf: k.Erf, tensor.OpTanh: k.Tanh, tensor.OpSigmoid: k.Sigmoid, tensor.OpRelu: k.ReLU, tensor.OpSilu: k.SiLU,
 		tensor.OpGelu: k.GELU, tensor.OpGeluTanh: k.GELUTanh,
@@ -90,8 +90,8 @@ func floatLoops[T float](k *kernel.Table[T]) loopsOf {
 		l[op] = loop2(f)
 	}
 	maps.Copy(l, loopsOf{
-		tensor.OpFloor: loop1(floors[T]), tensor.OpCeil: loop1(ceils[T]), tensor.OpClamp: clampBy(k),
-		tensor.OpSGD: sgd(k), tensor.OpSGDM: sgdMomentum(k),
+		tensor.OpClamp: clampBy(k),
+		tensor.OpSGD:   sgd(k), tensor.OpSGDM: sgdMomentum(k),
 	})
 	for _, op := range []tensor.Op{tensor.OpAdamM, tensor.OpAdamV, tensor.OpAdamW} {
 		l[op] = adamLoop[T](op)

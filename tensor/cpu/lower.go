@@ -202,7 +202,7 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.ClassElementwise:
 		return n
 	case tensor.ClassReduction:
-		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && lw.foldF32(s, foldingOf(s.In[0], s.Ints[1:])).f != nil {
+		if s.In[0].DType.IsFloat() && s.Out.Shape.Elems() > 0 && lw.fold(s, foldingOf(s.In[0], s.Ints[1:])).f != nil {
 			return s.In[0].Shape.Elems() / 2
 		}
 		if n > 0 {

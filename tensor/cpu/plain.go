@@ -142,18 +142,24 @@ func notBools(dst, x []uint8) {
 	}
 }
 
-// floors and ceils are those of float64 on every core that has an instruction for them.
-func floors[T float](dst, x []T) {
-	x = x[:len(dst)]
+// andBools and orBools combine a with bools x, eight at a time as far as they go.
+func andBools(a, x []uint8) {
+	a = a[:len(x)]
+	for ; len(x) >= 8; a, x = a[8:], x[8:] {
+		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)&binary.NativeEndian.Uint64(x))
+	}
 	for i, v := range x {
-		dst[i] = T(math.Floor(float64(v)))
+		a[i] &= v
 	}
 }
 
-func ceils[T float](dst, x []T) {
-	x = x[:len(dst)]
+func orBools(a, x []uint8) {
+	a = a[:len(x)]
+	for ; len(x) >= 8; a, x = a[8:], x[8:] {
+		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)|binary.NativeEndian.Uint64(x))
+	}
 	for i, v := range x {
-		dst[i] = T(math.Ceil(float64(v)))
+		a[i] |= v
 	}
 }
 

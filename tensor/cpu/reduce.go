@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -52,21 +53,22 @@ func (lw *lowerer) reduction(s *compile.Step) lowered {
 	if g.results == 0 {
 		return lowered{f: nothing}
 	}
-	if x.DType == tensor.F32 {
-		if l := lw.foldF32(s, g); l.f != nil {
-			return l
-		}
+	if l := lw.fold(s, g); l.f != nil {
+		return l
 	}
 	switch s.Op {
 	case tensor.OpArgmax, tensor.OpArgmin:
 		if x.DType == tensor.F32 && g.alongRow() {
 			return lowered{f: placeInRows(s, g, lw.table.RowMax, lw.table.RowMin)}
 		}
+		if x.DType == tensor.F64 && g.alongRow() {
+			return lowered{f: placeInRows(s, g, lw.table64.RowMax, lw.table64.RowMin)}
+		}
 		return lowered{f: numericBy[x.DType].place(s, g)}
 	case tensor.OpAmax, tensor.OpAmin:
 		return numericBy[x.DType].extreme(s, g)
 	case tensor.OpAny, tensor.OpAll:
-		return lowered{f: anyAll(s, g)}
+		return anyAll(s, g)
 	}
 	switch x.DType {
 	case tensor.F32:
@@ -99,13 +101,24 @@ var numericBy = map[tensor.DType]numeric{
 	tensor.U8: numericOf[uint8]{}, tensor.Bool: numericOf[uint8]{},
 }
 
-// foldF32 lowers the folds that run at the speed of memory: along contiguous rows, and
+// fold is foldFloat for a step of f32 or f64.
+func (lw *lowerer) fold(s *compile.Step, g folding) (l lowered) {
+	switch s.In[0].DType {
+	case tensor.F32:
+		return foldFloat(s, g, lw.table)
+	case tensor.F64:
+		return foldFloat(s, g, lw.table64)
+	}
+	return l
+}
+
+// foldFloat lowers the folds that run at the speed of memory: along contiguous rows, and
 // down contiguous columns. It has no function for others.
-func (lw *lowerer) foldF32(s *compile.Step, g folding) (l lowered) {
-	x, k := s.In[0], lw.table
-	scale := float32(1)
+func foldFloat[T float](s *compile.Step, g folding, k *kernel.Table[T]) (l lowered) {
+	x := s.In[0]
+	scale := T(1)
 	if s.Op == tensor.OpMean {
-		scale = float32(1 / float64(g.count))
+		scale = T(1 / float64(g.count))
 	}
 	if g.count == 0 {
 		return l
@@ -115,23 +128,20 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) (l lowered) {
 		if row == nil {
 			return l
 		}
-		return foldRows(s, g, rows[float32, float64]{
-			row:  func(x []float32) float64 { return float64(row(x)) },
+		return foldRows(s, g, rows[T, float64]{
+			row:  func(x []T) float64 { return float64(row(x)) },
 			join: join,
-			end:  func(r *run, i int, a float64) { slice[float32](r.bufs[s.Out.Buf])[i] = float32(a) * scale },
+			end:  func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) * scale },
 		})
 	}
 	if !g.inColumns() {
 		return l
 	}
-	more := k.Max
 	switch s.Op {
-	case tensor.OpAmax:
-	case tensor.OpAmin:
-		more = k.Min
+	case tensor.OpAmax, tensor.OpAmin:
 	case tensor.OpSum, tensor.OpMean:
 		l.f = func(r *run) error {
-			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
+			in, out := slice[T](r.bufs[x.Buf]), slice[T](r.bufs[s.Out.Buf])
 			g.tiles(r, func(i, at, n int) {
 				c := newColumns(r, k, out[i:i+n], g.count)
 				g.eachRow(r, x.Off+at, func(off int) { c.row(in[off : off+n]) })
@@ -146,8 +156,19 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) (l lowered) {
 	default:
 		return l
 	}
-	l.f = func(r *run) error {
-		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
+	l.f = extremeColumns(s, g, k.Max, k.Min)
+	return l
+}
+
+// extremeColumns lowers amax and amin of elements under one another: largest and smallest
+// are those of two rows.
+func extremeColumns[T number](s *compile.Step, g folding, largest, smallest func(dst, a, b []T)) func(r *run) error {
+	x, more := s.In[0], largest
+	if s.Op == tensor.OpAmin {
+		more = smallest
+	}
+	return func(r *run) error {
+		in, out := slice[T](r.bufs[x.Buf]), slice[T](r.bufs[s.Out.Buf])
 		g.tiles(r, func(i, at, n int) {
 			acc, first := out[i:i+n], true
 			g.eachRow(r, x.Off+at, func(off int) {
@@ -161,7 +182,20 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) (l lowered) {
 		})
 		return nil
 	}
-	return l
+}
+
+func largerRow[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		dst[i] = larger(v, b[i])
+	}
+}
+
+func smallerRow[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		dst[i] = smaller(v, b[i])
+	}
 }
 
 // alongRow reports whether the elements that fold into each result are one contiguous
@@ -328,7 +362,7 @@ func rowMin[T number](x []T) T {
 
 // rowFold returns the kernel that folds a row, and what joins the results of two, wide
 // enough that many rows don't add up their rounding; nil if there is none.
-func rowFold(k *kernel.Table[float32], op tensor.Op) (row func([]float32) float32, join func(a, b float64) float64) {
+func rowFold[T float](k *kernel.Table[T], op tensor.Op) (row func([]T) T, join func(a, b float64) float64) {
 	switch op {
 	case tensor.OpSum, tensor.OpMean:
 		return k.Sum, func(a, b float64) float64 { return a + b }
@@ -467,6 +501,9 @@ func (numericOf[T]) extreme(s *compile.Step, g folding) lowered {
 		}
 		return foldRows(s, g, f)
 	}
+	if g.inColumns() {
+		return lowered{f: extremeColumns(s, g, largerRow[T], smallerRow[T])}
+	}
 	return lowered{f: folds(s, g, best[T]{}, more[T](largest), moreRow[T](largest), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })}
 }
 
@@ -479,20 +516,19 @@ func (numericOf[T]) place(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), moreRow[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 
-func anyAll(s *compile.Step, g folding) func(r *run) error {
+// anyAll lowers any and all of bools, bytes 0 and 1.
+func anyAll(s *compile.Step, g folding) lowered {
 	end := func(r *run, i int, yes bool) { r.bufs[s.Out.Buf][i] = truth(yes) }
 	if s.Op == tensor.OpAll {
-		return folds(s, g, true, func(yes bool, x uint8) bool { return yes && x != 0 }, func(yes []bool, x []uint8) {
-			for i, v := range x {
-				yes[i] = yes[i] && v != 0
-			}
-		}, end)
-	}
-	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, func(yes []bool, x []uint8) {
-		for i, v := range x {
-			yes[i] = yes[i] || v != 0
+		if g.inRows() {
+			return foldRows(s, g, rows[uint8, bool]{func(x []uint8) bool { return bytes.IndexByte(x, 0) < 0 }, func(a, b bool) bool { return a && b }, end})
 		}
-	}, end)
+		return lowered{f: folds(s, g, 1, func(yes uint8, x uint8) uint8 { return yes & x }, andBools, func(r *run, i int, yes uint8) { end(r, i, yes != 0) })}
+	}
+	if g.inRows() {
+		return foldRows(s, g, rows[uint8, bool]{func(x []uint8) bool { return bytes.IndexByte(x, 1) >= 0 }, func(a, b bool) bool { return a || b }, end})
+	}
+	return lowered{f: folds(s, g, 0, func(yes uint8, x uint8) uint8 { return yes | x }, orBools, func(r *run, i int, yes uint8) { end(r, i, yes != 0) })}
 }
 
 func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {

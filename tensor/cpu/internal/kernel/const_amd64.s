@@ -252,6 +252,106 @@ DATA ·const_rootSpan+48(SB)/8, $0x6000000060000000
 DATA ·const_rootSpan+56(SB)/8, $0x6000000060000000
 GLOBL ·const_rootSpan(SB), RODATA|NOPTR, $64
 
+DATA ·const_minNormal+0(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+8(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+16(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+24(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+32(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+40(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+48(SB)/8, $0x0080000000800000
+DATA ·const_minNormal+56(SB)/8, $0x0080000000800000
+GLOBL ·const_minNormal(SB), RODATA|NOPTR, $64
+
+DATA ·const_two23+0(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+8(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+16(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+24(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+32(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+40(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+48(SB)/8, $0x4b0000004b000000
+DATA ·const_two23+56(SB)/8, $0x4b0000004b000000
+GLOBL ·const_two23(SB), RODATA|NOPTR, $64
+
+DATA ·const_twentyThree+0(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+8(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+16(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+24(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+32(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+40(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+48(SB)/8, $0x41b8000041b80000
+DATA ·const_twentyThree+56(SB)/8, $0x41b8000041b80000
+GLOBL ·const_twentyThree(SB), RODATA|NOPTR, $64
+
+DATA ·const_mantissa+0(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+8(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+16(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+24(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+32(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+40(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+48(SB)/8, $0x007fffff007fffff
+DATA ·const_mantissa+56(SB)/8, $0x007fffff007fffff
+GLOBL ·const_mantissa(SB), RODATA|NOPTR, $64
+
+DATA ·const_nan+0(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+8(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+16(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+24(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+32(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+40(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+48(SB)/8, $0x7fc000007fc00000
+DATA ·const_nan+56(SB)/8, $0x7fc000007fc00000
+GLOBL ·const_nan(SB), RODATA|NOPTR, $64
+
+DATA ·const_integerOne+0(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+8(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+16(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+24(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+32(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+40(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+48(SB)/8, $0x0000000100000001
+DATA ·const_integerOne+56(SB)/8, $0x0000000100000001
+GLOBL ·const_integerOne(SB), RODATA|NOPTR, $64
+
+DATA ·const_twoOverPi+0(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+8(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+16(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+24(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+32(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+40(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+48(SB)/8, $0x3f22f9833f22f983
+DATA ·const_twoOverPi+56(SB)/8, $0x3f22f9833f22f983
+GLOBL ·const_twoOverPi(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi1+0(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+8(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+16(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+24(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+32(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+40(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+48(SB)/8, $0x3fc90fdb3fc90fdb
+DATA ·const_halfPi1+56(SB)/8, $0x3fc90fdb3fc90fdb
+GLOBL ·const_halfPi1(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi2+0(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+8(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+16(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+24(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+32(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+40(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+48(SB)/8, $0xb33bbd2eb33bbd2e
+DATA ·const_halfPi2+56(SB)/8, $0xb33bbd2eb33bbd2e
+GLOBL ·const_halfPi2(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi3+0(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+8(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+16(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+24(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+32(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+40(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+48(SB)/8, $0xa6f72ceda6f72ced
+DATA ·const_halfPi3+56(SB)/8, $0xa6f72ceda6f72ced
+GLOBL ·const_halfPi3(SB), RODATA|NOPTR, $64
+
 DATA ·const_bfOne+0(SB)/8, $0x0000000100000001
 DATA ·const_bfOne+8(SB)/8, $0x0000000100000001
 DATA ·const_bfOne+16(SB)/8, $0x0000000100000001
@@ -281,6 +381,156 @@ DATA ·const_bfQuiet+40(SB)/8, $0x0000004000000040
 DATA ·const_bfQuiet+48(SB)/8, $0x0000004000000040
 DATA ·const_bfQuiet+56(SB)/8, $0x0000004000000040
 GLOBL ·const_bfQuiet(SB), RODATA|NOPTR, $64
+
+DATA ·const_log8+0(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+8(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+16(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+24(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+32(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+40(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+48(SB)/8, $0x3d9021bb3d9021bb
+DATA ·const_log8+56(SB)/8, $0x3d9021bb3d9021bb
+GLOBL ·const_log8(SB), RODATA|NOPTR, $64
+
+DATA ·const_log7+0(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+8(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+16(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+24(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+32(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+40(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+48(SB)/8, $0xbdebd1b8bdebd1b8
+DATA ·const_log7+56(SB)/8, $0xbdebd1b8bdebd1b8
+GLOBL ·const_log7(SB), RODATA|NOPTR, $64
+
+DATA ·const_log6+0(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+8(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+16(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+24(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+32(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+40(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+48(SB)/8, $0x3def251a3def251a
+DATA ·const_log6+56(SB)/8, $0x3def251a3def251a
+GLOBL ·const_log6(SB), RODATA|NOPTR, $64
+
+DATA ·const_log5+0(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+8(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+16(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+24(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+32(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+40(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+48(SB)/8, $0xbdfe5d4fbdfe5d4f
+DATA ·const_log5+56(SB)/8, $0xbdfe5d4fbdfe5d4f
+GLOBL ·const_log5(SB), RODATA|NOPTR, $64
+
+DATA ·const_log4+0(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+8(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+16(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+24(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+32(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+40(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+48(SB)/8, $0x3e11e9bf3e11e9bf
+DATA ·const_log4+56(SB)/8, $0x3e11e9bf3e11e9bf
+GLOBL ·const_log4(SB), RODATA|NOPTR, $64
+
+DATA ·const_log3+0(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+8(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+16(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+24(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+32(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+40(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+48(SB)/8, $0xbe2aae50be2aae50
+DATA ·const_log3+56(SB)/8, $0xbe2aae50be2aae50
+GLOBL ·const_log3(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2+0(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+8(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+16(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+24(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+32(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+40(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+48(SB)/8, $0x3e4cceac3e4cceac
+DATA ·const_log2+56(SB)/8, $0x3e4cceac3e4cceac
+GLOBL ·const_log2(SB), RODATA|NOPTR, $64
+
+DATA ·const_log1+0(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+8(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+16(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+24(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+32(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+40(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+48(SB)/8, $0xbe7ffffcbe7ffffc
+DATA ·const_log1+56(SB)/8, $0xbe7ffffcbe7ffffc
+GLOBL ·const_log1(SB), RODATA|NOPTR, $64
+
+DATA ·const_log0+0(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+8(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+16(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+24(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+32(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+40(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+48(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA ·const_log0+56(SB)/8, $0x3eaaaaaa3eaaaaaa
+GLOBL ·const_log0(SB), RODATA|NOPTR, $64
+
+DATA ·const_sin2+0(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+8(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+16(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+24(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+32(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+40(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+48(SB)/8, $0xb94ca1f9b94ca1f9
+DATA ·const_sin2+56(SB)/8, $0xb94ca1f9b94ca1f9
+GLOBL ·const_sin2(SB), RODATA|NOPTR, $64
+
+DATA ·const_sin1+0(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+8(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+16(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+24(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+32(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+40(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+48(SB)/8, $0x3c08839e3c08839e
+DATA ·const_sin1+56(SB)/8, $0x3c08839e3c08839e
+GLOBL ·const_sin1(SB), RODATA|NOPTR, $64
+
+DATA ·const_sin0+0(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+8(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+16(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+24(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+32(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+40(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+48(SB)/8, $0xbe2aaaa3be2aaaa3
+DATA ·const_sin0+56(SB)/8, $0xbe2aaaa3be2aaaa3
+GLOBL ·const_sin0(SB), RODATA|NOPTR, $64
+
+DATA ·const_cos2+0(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+8(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+16(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+24(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+32(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+40(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+48(SB)/8, $0x37ccf5ce37ccf5ce
+DATA ·const_cos2+56(SB)/8, $0x37ccf5ce37ccf5ce
+GLOBL ·const_cos2(SB), RODATA|NOPTR, $64
+
+DATA ·const_cos1+0(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+8(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+16(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+24(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+32(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+40(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+48(SB)/8, $0xbab6061abab6061a
+DATA ·const_cos1+56(SB)/8, $0xbab6061abab6061a
+GLOBL ·const_cos1(SB), RODATA|NOPTR, $64
+
+DATA ·const_cos0+0(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+8(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+16(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+24(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+32(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+40(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+48(SB)/8, $0x3d2aaaa53d2aaaa5
+DATA ·const_cos0+56(SB)/8, $0x3d2aaaa53d2aaaa5
+GLOBL ·const_cos0(SB), RODATA|NOPTR, $64
 
 DATA ·const_exp5+0(SB)/8, $0x395092b6395092b6
 DATA ·const_exp5+8(SB)/8, $0x395092b6395092b6
@@ -551,6 +801,346 @@ DATA ·const_erfc0+40(SB)/8, $0xb9a6a618b9a6a618
 DATA ·const_erfc0+48(SB)/8, $0xb9a6a618b9a6a618
 DATA ·const_erfc0+56(SB)/8, $0xb9a6a618b9a6a618
 GLOBL ·const_erfc0(SB), RODATA|NOPTR, $64
+
+DATA ·const_zero64+0(SB)/8, $0x0000000000000000
+DATA ·const_zero64+8(SB)/8, $0x0000000000000000
+DATA ·const_zero64+16(SB)/8, $0x0000000000000000
+DATA ·const_zero64+24(SB)/8, $0x0000000000000000
+DATA ·const_zero64+32(SB)/8, $0x0000000000000000
+DATA ·const_zero64+40(SB)/8, $0x0000000000000000
+DATA ·const_zero64+48(SB)/8, $0x0000000000000000
+DATA ·const_zero64+56(SB)/8, $0x0000000000000000
+GLOBL ·const_zero64(SB), RODATA|NOPTR, $64
+
+DATA ·const_half64+0(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+8(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+16(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+24(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+32(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+40(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+48(SB)/8, $0x3fe0000000000000
+DATA ·const_half64+56(SB)/8, $0x3fe0000000000000
+GLOBL ·const_half64(SB), RODATA|NOPTR, $64
+
+DATA ·const_one64+0(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+8(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+16(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+24(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+32(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+40(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+48(SB)/8, $0x3ff0000000000000
+DATA ·const_one64+56(SB)/8, $0x3ff0000000000000
+GLOBL ·const_one64(SB), RODATA|NOPTR, $64
+
+DATA ·const_inf64+0(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+8(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+16(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+24(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+32(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+40(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+48(SB)/8, $0x7ff0000000000000
+DATA ·const_inf64+56(SB)/8, $0x7ff0000000000000
+GLOBL ·const_inf64(SB), RODATA|NOPTR, $64
+
+DATA ·const_minusInf64+0(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+8(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+16(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+24(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+32(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+40(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+48(SB)/8, $0xfff0000000000000
+DATA ·const_minusInf64+56(SB)/8, $0xfff0000000000000
+GLOBL ·const_minusInf64(SB), RODATA|NOPTR, $64
+
+DATA ·const_sign64+0(SB)/8, $0x8000000000000000
+DATA ·const_sign64+8(SB)/8, $0x8000000000000000
+DATA ·const_sign64+16(SB)/8, $0x8000000000000000
+DATA ·const_sign64+24(SB)/8, $0x8000000000000000
+DATA ·const_sign64+32(SB)/8, $0x8000000000000000
+DATA ·const_sign64+40(SB)/8, $0x8000000000000000
+DATA ·const_sign64+48(SB)/8, $0x8000000000000000
+DATA ·const_sign64+56(SB)/8, $0x8000000000000000
+GLOBL ·const_sign64(SB), RODATA|NOPTR, $64
+
+DATA ·const_abs64+0(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+8(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+16(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+24(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+32(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+40(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+48(SB)/8, $0x7fffffffffffffff
+DATA ·const_abs64+56(SB)/8, $0x7fffffffffffffff
+GLOBL ·const_abs64(SB), RODATA|NOPTR, $64
+
+DATA ·const_rootHalf64+0(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+8(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+16(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+24(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+32(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+40(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+48(SB)/8, $0x3fe6a09e667f3bcd
+DATA ·const_rootHalf64+56(SB)/8, $0x3fe6a09e667f3bcd
+GLOBL ·const_rootHalf64(SB), RODATA|NOPTR, $64
+
+DATA ·const_mantissa64+0(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+8(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+16(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+24(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+32(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+40(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+48(SB)/8, $0x000fffffffffffff
+DATA ·const_mantissa64+56(SB)/8, $0x000fffffffffffff
+GLOBL ·const_mantissa64(SB), RODATA|NOPTR, $64
+
+DATA ·const_logBias64+0(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+8(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+16(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+24(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+32(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+40(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+48(SB)/8, $0x00195f619980c433
+DATA ·const_logBias64+56(SB)/8, $0x00195f619980c433
+GLOBL ·const_logBias64(SB), RODATA|NOPTR, $64
+
+DATA ·const_two5264+0(SB)/8, $0x4330000000000000
+DATA ·const_two5264+8(SB)/8, $0x4330000000000000
+DATA ·const_two5264+16(SB)/8, $0x4330000000000000
+DATA ·const_two5264+24(SB)/8, $0x4330000000000000
+DATA ·const_two5264+32(SB)/8, $0x4330000000000000
+DATA ·const_two5264+40(SB)/8, $0x4330000000000000
+DATA ·const_two5264+48(SB)/8, $0x4330000000000000
+DATA ·const_two5264+56(SB)/8, $0x4330000000000000
+GLOBL ·const_two5264(SB), RODATA|NOPTR, $64
+
+DATA ·const_two52And102464+0(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+8(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+16(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+24(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+32(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+40(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+48(SB)/8, $0x4330000000000400
+DATA ·const_two52And102464+56(SB)/8, $0x4330000000000400
+GLOBL ·const_two52And102464(SB), RODATA|NOPTR, $64
+
+DATA ·const_roundBits64+0(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+8(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+16(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+24(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+32(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+40(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+48(SB)/8, $0x4338000000000000
+DATA ·const_roundBits64+56(SB)/8, $0x4338000000000000
+GLOBL ·const_roundBits64(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2Max64+0(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+8(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+16(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+24(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+32(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+40(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+48(SB)/8, $0x408f400000000000
+DATA ·const_exp2Max64+56(SB)/8, $0x408f400000000000
+GLOBL ·const_exp2Max64(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2Min64+0(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+8(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+16(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+24(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+32(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+40(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+48(SB)/8, $0xc08f400000000000
+DATA ·const_exp2Min64+56(SB)/8, $0xc08f400000000000
+GLOBL ·const_exp2Min64(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c764+0(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+8(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+16(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+24(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+32(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+40(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+48(SB)/8, $0x3fc89f3b1694cffe
+DATA ·const_log2c764+56(SB)/8, $0x3fc89f3b1694cffe
+GLOBL ·const_log2c764(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c664+0(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+8(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+16(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+24(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+32(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+40(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+48(SB)/8, $0x3fcc68f568d31761
+DATA ·const_log2c664+56(SB)/8, $0x3fcc68f568d31761
+GLOBL ·const_log2c664(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c564+0(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+8(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+16(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+24(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+32(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+40(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+48(SB)/8, $0x3fd0c9a84994022d
+DATA ·const_log2c564+56(SB)/8, $0x3fd0c9a84994022d
+GLOBL ·const_log2c564(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c464+0(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+8(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+16(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+24(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+32(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+40(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+48(SB)/8, $0x3fd484b13d7c02a9
+DATA ·const_log2c464+56(SB)/8, $0x3fd484b13d7c02a9
+GLOBL ·const_log2c464(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c364+0(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+8(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+16(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+24(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+32(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+40(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+48(SB)/8, $0x3fda61762a7adeda
+DATA ·const_log2c364+56(SB)/8, $0x3fda61762a7adeda
+GLOBL ·const_log2c364(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c264+0(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+8(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+16(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+24(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+32(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+40(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+48(SB)/8, $0x3fe2776c50ef9bfe
+DATA ·const_log2c264+56(SB)/8, $0x3fe2776c50ef9bfe
+GLOBL ·const_log2c264(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c164+0(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+8(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+16(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+24(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+32(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+40(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+48(SB)/8, $0x3feec709dc3a03fe
+DATA ·const_log2c164+56(SB)/8, $0x3feec709dc3a03fe
+GLOBL ·const_log2c164(SB), RODATA|NOPTR, $64
+
+DATA ·const_log2c064+0(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+8(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+16(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+24(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+32(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+40(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+48(SB)/8, $0x40071547652b82fe
+DATA ·const_log2c064+56(SB)/8, $0x40071547652b82fe
+GLOBL ·const_log2c064(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c1064+0(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+8(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+16(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+24(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+32(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+40(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+48(SB)/8, $0x3e3e4cf5158b8ec5
+DATA ·const_exp2c1064+56(SB)/8, $0x3e3e4cf5158b8ec5
+GLOBL ·const_exp2c1064(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c964+0(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+8(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+16(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+24(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+32(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+40(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+48(SB)/8, $0x3e7b5253d395e7c0
+DATA ·const_exp2c964+56(SB)/8, $0x3e7b5253d395e7c0
+GLOBL ·const_exp2c964(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c864+0(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+8(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+16(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+24(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+32(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+40(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+48(SB)/8, $0x3eb62c0223a5c821
+DATA ·const_exp2c864+56(SB)/8, $0x3eb62c0223a5c821
+GLOBL ·const_exp2c864(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c764+0(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+8(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+16(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+24(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+32(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+40(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+48(SB)/8, $0x3eeffcbfc588b0c2
+DATA ·const_exp2c764+56(SB)/8, $0x3eeffcbfc588b0c2
+GLOBL ·const_exp2c764(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c664+0(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+8(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+16(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+24(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+32(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+40(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+48(SB)/8, $0x3f2430912f86c785
+DATA ·const_exp2c664+56(SB)/8, $0x3f2430912f86c785
+GLOBL ·const_exp2c664(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c564+0(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+8(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+16(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+24(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+32(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+40(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+48(SB)/8, $0x3f55d87fe78a672f
+DATA ·const_exp2c564+56(SB)/8, $0x3f55d87fe78a672f
+GLOBL ·const_exp2c564(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c464+0(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+8(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+16(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+24(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+32(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+40(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+48(SB)/8, $0x3f83b2ab6fba4e76
+DATA ·const_exp2c464+56(SB)/8, $0x3f83b2ab6fba4e76
+GLOBL ·const_exp2c464(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c364+0(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+8(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+16(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+24(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+32(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+40(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+48(SB)/8, $0x3fac6b08d704a0be
+DATA ·const_exp2c364+56(SB)/8, $0x3fac6b08d704a0be
+GLOBL ·const_exp2c364(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c264+0(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+8(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+16(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+24(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+32(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+40(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+48(SB)/8, $0x3fcebfbdff82c58e
+DATA ·const_exp2c264+56(SB)/8, $0x3fcebfbdff82c58e
+GLOBL ·const_exp2c264(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c164+0(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+8(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+16(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+24(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+32(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+40(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+48(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_exp2c164+56(SB)/8, $0x3fe62e42fefa39ef
+GLOBL ·const_exp2c164(SB), RODATA|NOPTR, $64
+
+DATA ·const_exp2c064+0(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+8(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+16(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+24(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+32(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+40(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+48(SB)/8, $0x3ff0000000000000
+DATA ·const_exp2c064+56(SB)/8, $0x3ff0000000000000
+GLOBL ·const_exp2c064(SB), RODATA|NOPTR, $64
 
 DATA ·const_oneDouble+0(SB)/8, $0x3ff0000000000000
 GLOBL ·const_oneDouble(SB), RODATA|NOPTR, $8

@@ -23,8 +23,8 @@ func Levels() []Level { return isa.Levels() }
 // Best returns a new table of the highest level that this machine can run.
 func Best() *Table[float32] { return newTable(isa.Best()) }
 
-// Doubles returns a new table of float64 for a level that this machine can run. Its
-// products have assembly; all else is portable Go.
+// Doubles returns a new table of float64 for a level that this machine can run.
+// Transcendental functions and parts of fused rows are portable Go on all levels.
 func Doubles(l Level) *Table[float64] {
 	t := Portable[float64]()
 	if l != Go {

@@ -30,7 +30,7 @@ func TestLevels(t *testing.T) {
 }
 
 // portableOnly are the kernels that are portable Go on all levels.
-var portableOnly = []string{"Pow", "PowS", "Log", "Sin", "Cos"}
+var portableOnly []string
 
 // TestComplete wants every table to have all kernels, and every level but Go assembly for
 // all of them but portableOnly, blocks included.

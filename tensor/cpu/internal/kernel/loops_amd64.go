@@ -11,6 +11,3 @@ const (
 	// added in float64.
 	sumChunk = 1 << 12
 )
-
-// ptr points to the first element that assembly gets.
-type ptr = *float32

@@ -38,7 +38,7 @@ func Portable[T Float]() *Table[T] {
 			Sum: sumGo[T], RowMax: rowMaxGo[T], RowMin: rowMinGo[T], Dot: dotGo[T], SumSqDev: sumSqDevGo[T], ExpSum: expSumGo[T],
 		},
 		parts: parts[T]{
-			expTotal: expTotalGo[T], dlogsm: dlogsmGo[T],
+			expTotal: expTotalGo[T], absMax: absMaxGo[T], dlogsm: dlogsmGo[T],
 			scaled: scaledGo[T], shifted: shiftedGo[T], plain: plainGo[T],
 			normSums: normSumsGo[T], normSums1: normSums1Go[T], normGrad: normGradGo[T], normGrad1: normGrad1Go[T],
 			addGrad: addGradGo[T], adamw: adamwGo[T],
@@ -70,6 +70,8 @@ func portableArithmetic[T Float]() Arithmetic[T] {
 func portableFunctions[T Float]() Functions[T] {
 	return Functions[T]{
 		Neg:      mapUnary(func(x T) T { return -x }),
+		Floor:    via[T](math.Floor),
+		Ceil:     via[T](math.Ceil),
 		Abs:      via[T](math.Abs),
 		Square:   mapUnary(func(x T) T { return x * x }),
 		Sqrt:     mapUnary(sqrt[T]),

@@ -44,6 +44,19 @@ func rowMinGo[T Float](x []T) T {
 	return m
 }
 
+func absMaxGo[T Float](x []T) T {
+	m := T(math.Inf(-1))
+	for _, v := range x {
+		if v < 0 {
+			v = -v
+		}
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
 func expSumGo[T Float](dst, x []T, scale, shift T) T {
 	x = x[:len(dst)]
 	var s float64

@@ -166,19 +166,20 @@ type Conversions[T Float] struct {
 
 // Functions are those of one number. The errors in the comments are the greatest of any
 // level, in ulp of the exact result; functions without one are rounded once. GELU's are
-// ulp of max(|result|, 1). Log, Sin, Cos, Pow and PowS are portable Go on all
-// levels, as portableOnly of level_test.go lists.
+// ulp of max(|result|, 1).
 type Functions[T Float] struct {
 	Neg      Unary[T] // -x
+	Floor    Unary[T] // rounded down
+	Ceil     Unary[T] // rounded up
 	Abs      Unary[T] // |x|
 	Square   Unary[T] // x*x
 	Sqrt     Unary[T] // √x, rounded correctly
 	Rsqrt    Unary[T] // 1/√x; 1.5 ulp
 	Recip    Unary[T] // 1/x, rounded correctly
 	Exp      Unary[T] // eˣ; 1.5 ulp, subnormal results included
-	Log      Unary[T] // natural logarithm
-	Sin      Unary[T]
-	Cos      Unary[T]
+	Log      Unary[T] // natural logarithm; 1 ulp
+	Sin      Unary[T] // 2 ulp
+	Cos      Unary[T] // 2 ulp
 	Erf      Unary[T] // the error function; 2 ulp
 	Tanh     Unary[T] // 2 ulp
 	Sigmoid  Unary[T] // 1/(1+e⁻ˣ); 2.5 ulp, 0 below about -89
@@ -217,6 +218,8 @@ type Reductions[T Float] struct {
 type parts[T Float] struct {
 	// expTotal is ExpSum without dst.
 	expTotal func(x []T, scale, shift T) T
+	// absMax is the largest |x|, or less where some are NaN.
+	absMax Reduction[T]
 	// dlogsm is dst = b - e^a*s.
 	dlogsm func(dst, a, b []T, s T)
 	// scaled is dst = (x+shift)*scale*w+b; shifted is dst = (x+shift)*scale*w; plain is

@@ -74,6 +74,8 @@ func accelerateAVX512(t *Table[float32]) {
 	t.Neg = each110(negAVX512)
 	t.Abs = each110(absAVX512)
 	t.Square = each110(squareAVX512)
+	t.Floor = each110(floorAVX512)
+	t.Ceil = each110(ceilAVX512)
 	t.Sqrt = each110(sqrtAVX512)
 	t.Rsqrt = each110(rsqrtAVX512)
 	t.Recip = each110(recipAVX512)
@@ -109,6 +111,12 @@ func accelerateAVX512(t *Table[float32]) {
 	t.addGrad = each132(addGradAVX512)
 	t.dlogsm = each121(dlogsmAVX512)
 	t.adamw = each348(adamwAVX512)
+	t.Log = each110(logAVX512)
+	t.absMax = max010(absMaxAVX512)
+	t.Sin = within(trigMax, t.absMax, each110(sinAVX512), t.Sin)
+	t.Cos = within(trigMax, t.absMax, each110(cosAVX512), t.Cos)
+	t.Pow = each120(powAVX512)
+	t.PowS = each111(powSAVX512)
 	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX512,
 		rmsNormGrad:       rmsNormGradRowsAVX512,
@@ -120,6 +128,40 @@ func accelerateAVX512(t *Table[float32]) {
 		softmaxGrad:       softmaxGradRowsAVX512,
 		rope:              ropeRowsAVX512,
 	}
+}
+
+// accelerateF64AVX512 sets the kernels that have F64AVX512 assembly.
+func accelerateF64AVX512(t *Table[float64]) {
+	t.Gemm = gemmF64AVX512().gemm
+	t.Add = each120(addF64AVX512)
+	t.AddS = each111(addSF64AVX512)
+	t.Sub = each120(subF64AVX512)
+	t.RSubS = each111(rsubSF64AVX512)
+	t.Mul = each120(mulF64AVX512)
+	t.MulS = each111(mulSF64AVX512)
+	t.Div = each120(divF64AVX512)
+	t.RDivS = each111(rdivSF64AVX512)
+	t.Max = each120(maxF64AVX512)
+	t.MaxS = each111(maxSF64AVX512)
+	t.Min = each120(minF64AVX512)
+	t.MinS = each111(minSF64AVX512)
+	t.Fill = each101(fillF64AVX512)
+	t.Neg = each110(negF64AVX512)
+	t.Abs = each110(absF64AVX512)
+	t.Square = each110(squareF64AVX512)
+	t.Floor = each110(floorF64AVX512)
+	t.Ceil = each110(ceilF64AVX512)
+	t.Sqrt = each110(sqrtF64AVX512)
+	t.Rsqrt = each110(rsqrtF64AVX512)
+	t.Recip = each110(recipF64AVX512)
+	t.ReLU = each110(reluF64AVX512)
+	t.ReLUGrad = each120(reluGradF64AVX512)
+	t.Axpy = each121(axpyF64AVX512)
+	t.Sum = sum010(sumF64AVX512)
+	t.Dot = sum020(dotF64AVX512)
+	t.SumSqDev = sum011(sumSqDevF64AVX512)
+	t.RowMax = max010(rowMaxF64AVX512)
+	t.RowMin = min010(rowMinF64AVX512)
 }
 
 // gemmAVX2 returns the unit that computes products out of tiles.
@@ -184,6 +226,8 @@ func accelerateAVX2(t *Table[float32]) {
 	t.Neg = each110(negAVX2)
 	t.Abs = each110(absAVX2)
 	t.Square = each110(squareAVX2)
+	t.Floor = each110(floorAVX2)
+	t.Ceil = each110(ceilAVX2)
 	t.Sqrt = each110(sqrtAVX2)
 	t.Rsqrt = each110(rsqrtAVX2)
 	t.Recip = each110(recipAVX2)
@@ -219,6 +263,12 @@ func accelerateAVX2(t *Table[float32]) {
 	t.addGrad = each132(addGradAVX2)
 	t.dlogsm = each121(dlogsmAVX2)
 	t.adamw = each348(adamwAVX2)
+	t.Log = each110(logAVX2)
+	t.absMax = max010(absMaxAVX2)
+	t.Sin = within(trigMax, t.absMax, each110(sinAVX2), t.Sin)
+	t.Cos = within(trigMax, t.absMax, each110(cosAVX2), t.Cos)
+	t.Pow = each120(powAVX2)
+	t.PowS = each111(powSAVX2)
 	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX2,
 		rmsNormGrad:       rmsNormGradRowsAVX2,
@@ -232,9 +282,43 @@ func accelerateAVX2(t *Table[float32]) {
 	}
 }
 
+// accelerateF64AVX2 sets the kernels that have F64AVX2 assembly.
+func accelerateF64AVX2(t *Table[float64]) {
+	t.Gemm = gemmF64AVX2().gemm
+	t.Add = each120(addF64AVX2)
+	t.AddS = each111(addSF64AVX2)
+	t.Sub = each120(subF64AVX2)
+	t.RSubS = each111(rsubSF64AVX2)
+	t.Mul = each120(mulF64AVX2)
+	t.MulS = each111(mulSF64AVX2)
+	t.Div = each120(divF64AVX2)
+	t.RDivS = each111(rdivSF64AVX2)
+	t.Max = each120(maxF64AVX2)
+	t.MaxS = each111(maxSF64AVX2)
+	t.Min = each120(minF64AVX2)
+	t.MinS = each111(minSF64AVX2)
+	t.Fill = each101(fillF64AVX2)
+	t.Neg = each110(negF64AVX2)
+	t.Abs = each110(absF64AVX2)
+	t.Square = each110(squareF64AVX2)
+	t.Floor = each110(floorF64AVX2)
+	t.Ceil = each110(ceilF64AVX2)
+	t.Sqrt = each110(sqrtF64AVX2)
+	t.Rsqrt = each110(rsqrtF64AVX2)
+	t.Recip = each110(recipF64AVX2)
+	t.ReLU = each110(reluF64AVX2)
+	t.ReLUGrad = each120(reluGradF64AVX2)
+	t.Axpy = each121(axpyF64AVX2)
+	t.Sum = sum010(sumF64AVX2)
+	t.Dot = sum020(dotF64AVX2)
+	t.SumSqDev = sum011(sumSqDevF64AVX2)
+	t.RowMax = max010(rowMaxF64AVX2)
+	t.RowMin = min010(rowMinF64AVX2)
+}
+
 // each120 returns f over whole slices: 1 out, 2 in, and 0 numbers.
-func each120(f func(n int, out0, in0, in1 ptr)) func(out0, in0, in1 []float32) {
-	return func(out0, in0, in1 []float32) {
+func each120[T Float](f func(n int, out0, in0, in1 *T)) func(out0, in0, in1 []T) {
+	return func(out0, in0, in1 []T) {
 		in0, in1 = in0[:len(out0)], in1[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -245,8 +329,8 @@ func each120(f func(n int, out0, in0, in1 ptr)) func(out0, in0, in1 []float32) {
 }
 
 // each111 returns f over whole slices: 1 out, 1 in, and 1 numbers.
-func each111(f func(n int, out0, in0 ptr, s0 float32)) func(out0, in0 []float32, s0 float32) {
-	return func(out0, in0 []float32, s0 float32) {
+func each111[T Float](f func(n int, out0, in0 *T, s0 T)) func(out0, in0 []T, s0 T) {
+	return func(out0, in0 []T, s0 T) {
 		in0 = in0[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -257,8 +341,8 @@ func each111(f func(n int, out0, in0 ptr, s0 float32)) func(out0, in0 []float32,
 }
 
 // each101 returns f over whole slices: 1 out, 0 in, and 1 numbers.
-func each101(f func(n int, out0 ptr, s0 float32)) func(out0 []float32, s0 float32) {
-	return func(out0 []float32, s0 float32) {
+func each101[T Float](f func(n int, out0 *T, s0 T)) func(out0 []T, s0 T) {
+	return func(out0 []T, s0 T) {
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
 			f(n, &out0[0], s0)
@@ -268,8 +352,8 @@ func each101(f func(n int, out0 ptr, s0 float32)) func(out0 []float32, s0 float3
 }
 
 // each110 returns f over whole slices: 1 out, 1 in, and 0 numbers.
-func each110(f func(n int, out0, in0 ptr)) func(out0, in0 []float32) {
-	return func(out0, in0 []float32) {
+func each110[T Float](f func(n int, out0, in0 *T)) func(out0, in0 []T) {
+	return func(out0, in0 []T) {
 		in0 = in0[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -280,8 +364,8 @@ func each110(f func(n int, out0, in0 ptr)) func(out0, in0 []float32) {
 }
 
 // each121 returns f over whole slices: 1 out, 2 in, and 1 numbers.
-func each121(f func(n int, out0, in0, in1 ptr, s0 float32)) func(out0, in0, in1 []float32, s0 float32) {
-	return func(out0, in0, in1 []float32, s0 float32) {
+func each121[T Float](f func(n int, out0, in0, in1 *T, s0 T)) func(out0, in0, in1 []T, s0 T) {
+	return func(out0, in0, in1 []T, s0 T) {
 		in0, in1 = in0[:len(out0)], in1[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -292,21 +376,21 @@ func each121(f func(n int, out0, in0, in1 ptr, s0 float32)) func(out0, in0, in1 
 }
 
 // sum010 returns f over whole slices: 0 out, 1 in, and 0 numbers.
-func sum010(f func(n int, in0 ptr) float32) func(in0 []float32) float32 {
-	return func(in0 []float32) float32 {
+func sum010[T Float](f func(n int, in0 *T) T) func(in0 []T) T {
+	return func(in0 []T) T {
 		var sum float64
 		for len(in0) > 0 {
 			n := min(len(in0), sumChunk)
 			sum += float64(f(n, &in0[0]))
 			in0 = in0[n:]
 		}
-		return float32(sum)
+		return T(sum)
 	}
 }
 
 // sum020 returns f over whole slices: 0 out, 2 in, and 0 numbers.
-func sum020(f func(n int, in0, in1 ptr) float32) func(in0, in1 []float32) float32 {
-	return func(in0, in1 []float32) float32 {
+func sum020[T Float](f func(n int, in0, in1 *T) T) func(in0, in1 []T) T {
+	return func(in0, in1 []T) T {
 		in1 = in1[:len(in0)]
 		var sum float64
 		for len(in0) > 0 {
@@ -314,27 +398,27 @@ func sum020(f func(n int, in0, in1 ptr) float32) func(in0, in1 []float32) float3
 			sum += float64(f(n, &in0[0], &in1[0]))
 			in0, in1 = in0[n:], in1[n:]
 		}
-		return float32(sum)
+		return T(sum)
 	}
 }
 
 // sum011 returns f over whole slices: 0 out, 1 in, and 1 numbers.
-func sum011(f func(n int, in0 ptr, s0 float32) float32) func(in0 []float32, s0 float32) float32 {
-	return func(in0 []float32, s0 float32) float32 {
+func sum011[T Float](f func(n int, in0 *T, s0 T) T) func(in0 []T, s0 T) T {
+	return func(in0 []T, s0 T) T {
 		var sum float64
 		for len(in0) > 0 {
 			n := min(len(in0), sumChunk)
 			sum += float64(f(n, &in0[0], s0))
 			in0 = in0[n:]
 		}
-		return float32(sum)
+		return T(sum)
 	}
 }
 
 // max010 returns f over whole slices: 0 out, 1 in, and 0 numbers.
-func max010(f func(n int, in0 ptr) float32) func(in0 []float32) float32 {
-	return func(in0 []float32) float32 {
-		r := float32(math.Inf(-1))
+func max010[T Float](f func(n int, in0 *T) T) func(in0 []T) T {
+	return func(in0 []T) T {
+		r := T(math.Inf(-1))
 		for len(in0) > 0 {
 			n := min(len(in0), chunk)
 			r = max(r, f(n, &in0[0]))
@@ -345,9 +429,9 @@ func max010(f func(n int, in0 ptr) float32) func(in0 []float32) float32 {
 }
 
 // min010 returns f over whole slices: 0 out, 1 in, and 0 numbers.
-func min010(f func(n int, in0 ptr) float32) func(in0 []float32) float32 {
-	return func(in0 []float32) float32 {
-		r := float32(math.Inf(1))
+func min010[T Float](f func(n int, in0 *T) T) func(in0 []T) T {
+	return func(in0 []T) T {
+		r := T(math.Inf(1))
 		for len(in0) > 0 {
 			n := min(len(in0), chunk)
 			r = min(r, f(n, &in0[0]))
@@ -358,8 +442,8 @@ func min010(f func(n int, in0 ptr) float32) func(in0 []float32) float32 {
 }
 
 // sum112 returns f over whole slices: 1 out, 1 in, and 2 numbers.
-func sum112(f func(n int, out0, in0 ptr, s0, s1 float32) float32) func(out0, in0 []float32, s0, s1 float32) float32 {
-	return func(out0, in0 []float32, s0, s1 float32) float32 {
+func sum112[T Float](f func(n int, out0, in0 *T, s0, s1 T) T) func(out0, in0 []T, s0, s1 T) T {
+	return func(out0, in0 []T, s0, s1 T) T {
 		in0 = in0[:len(out0)]
 		var sum float64
 		for len(out0) > 0 {
@@ -367,26 +451,26 @@ func sum112(f func(n int, out0, in0 ptr, s0, s1 float32) float32) func(out0, in0
 			sum += float64(f(n, &out0[0], &in0[0], s0, s1))
 			out0, in0 = out0[n:], in0[n:]
 		}
-		return float32(sum)
+		return T(sum)
 	}
 }
 
 // sum012 returns f over whole slices: 0 out, 1 in, and 2 numbers.
-func sum012(f func(n int, in0 ptr, s0, s1 float32) float32) func(in0 []float32, s0, s1 float32) float32 {
-	return func(in0 []float32, s0, s1 float32) float32 {
+func sum012[T Float](f func(n int, in0 *T, s0, s1 T) T) func(in0 []T, s0, s1 T) T {
+	return func(in0 []T, s0, s1 T) T {
 		var sum float64
 		for len(in0) > 0 {
 			n := min(len(in0), sumChunk)
 			sum += float64(f(n, &in0[0], s0, s1))
 			in0 = in0[n:]
 		}
-		return float32(sum)
+		return T(sum)
 	}
 }
 
 // each112 returns f over whole slices: 1 out, 1 in, and 2 numbers.
-func each112(f func(n int, out0, in0 ptr, s0, s1 float32)) func(out0, in0 []float32, s0, s1 float32) {
-	return func(out0, in0 []float32, s0, s1 float32) {
+func each112[T Float](f func(n int, out0, in0 *T, s0, s1 T)) func(out0, in0 []T, s0, s1 T) {
+	return func(out0, in0 []T, s0, s1 T) {
 		in0 = in0[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -397,8 +481,8 @@ func each112(f func(n int, out0, in0 ptr, s0, s1 float32)) func(out0, in0 []floa
 }
 
 // each122 returns f over whole slices: 1 out, 2 in, and 2 numbers.
-func each122(f func(n int, out0, in0, in1 ptr, s0, s1 float32)) func(out0, in0, in1 []float32, s0, s1 float32) {
-	return func(out0, in0, in1 []float32, s0, s1 float32) {
+func each122[T Float](f func(n int, out0, in0, in1 *T, s0, s1 T)) func(out0, in0, in1 []T, s0, s1 T) {
+	return func(out0, in0, in1 []T, s0, s1 T) {
 		in0, in1 = in0[:len(out0)], in1[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -409,8 +493,8 @@ func each122(f func(n int, out0, in0, in1 ptr, s0, s1 float32)) func(out0, in0, 
 }
 
 // each132 returns f over whole slices: 1 out, 3 in, and 2 numbers.
-func each132(f func(n int, out0, in0, in1, in2 ptr, s0, s1 float32)) func(out0, in0, in1, in2 []float32, s0, s1 float32) {
-	return func(out0, in0, in1, in2 []float32, s0, s1 float32) {
+func each132[T Float](f func(n int, out0, in0, in1, in2 *T, s0, s1 T)) func(out0, in0, in1, in2 []T, s0, s1 T) {
+	return func(out0, in0, in1, in2 []T, s0, s1 T) {
 		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -421,8 +505,8 @@ func each132(f func(n int, out0, in0, in1, in2 ptr, s0, s1 float32)) func(out0, 
 }
 
 // sum032to2 returns f over whole slices: 0 out, 3 in, and 2 numbers.
-func sum032to2(f func(n int, in0, in1, in2 ptr, s0, s1 float32) (r0, r1 float32)) func(in0, in1, in2 []float32, s0, s1 float32) (r0, r1 float32) {
-	return func(in0, in1, in2 []float32, s0, s1 float32) (r0, r1 float32) {
+func sum032to2[T Float](f func(n int, in0, in1, in2 *T, s0, s1 T) (r0, r1 T)) func(in0, in1, in2 []T, s0, s1 T) (r0, r1 T) {
+	return func(in0, in1, in2 []T, s0, s1 T) (r0, r1 T) {
 		in1, in2 = in1[:len(in0)], in2[:len(in0)]
 		var sum0, sum1 float64
 		for len(in0) > 0 {
@@ -431,13 +515,13 @@ func sum032to2(f func(n int, in0, in1, in2 ptr, s0, s1 float32) (r0, r1 float32)
 			sum0, sum1 = sum0+float64(r0), sum1+float64(r1)
 			in0, in1, in2 = in0[n:], in1[n:], in2[n:]
 		}
-		return float32(sum0), float32(sum1)
+		return T(sum0), T(sum1)
 	}
 }
 
 // sum022to2 returns f over whole slices: 0 out, 2 in, and 2 numbers.
-func sum022to2(f func(n int, in0, in1 ptr, s0, s1 float32) (r0, r1 float32)) func(in0, in1 []float32, s0, s1 float32) (r0, r1 float32) {
-	return func(in0, in1 []float32, s0, s1 float32) (r0, r1 float32) {
+func sum022to2[T Float](f func(n int, in0, in1 *T, s0, s1 T) (r0, r1 T)) func(in0, in1 []T, s0, s1 T) (r0, r1 T) {
+	return func(in0, in1 []T, s0, s1 T) (r0, r1 T) {
 		in1 = in1[:len(in0)]
 		var sum0, sum1 float64
 		for len(in0) > 0 {
@@ -446,13 +530,13 @@ func sum022to2(f func(n int, in0, in1 ptr, s0, s1 float32) (r0, r1 float32)) fun
 			sum0, sum1 = sum0+float64(r0), sum1+float64(r1)
 			in0, in1 = in0[n:], in1[n:]
 		}
-		return float32(sum0), float32(sum1)
+		return T(sum0), T(sum1)
 	}
 }
 
 // each134 returns f over whole slices: 1 out, 3 in, and 4 numbers.
-func each134(f func(n int, out0, in0, in1, in2 ptr, s0, s1, s2, s3 float32)) func(out0, in0, in1, in2 []float32, s0, s1, s2, s3 float32) {
-	return func(out0, in0, in1, in2 []float32, s0, s1, s2, s3 float32) {
+func each134[T Float](f func(n int, out0, in0, in1, in2 *T, s0, s1, s2, s3 T)) func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
+	return func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
 		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -463,8 +547,8 @@ func each134(f func(n int, out0, in0, in1, in2 ptr, s0, s1, s2, s3 float32)) fun
 }
 
 // each124 returns f over whole slices: 1 out, 2 in, and 4 numbers.
-func each124(f func(n int, out0, in0, in1 ptr, s0, s1, s2, s3 float32)) func(out0, in0, in1 []float32, s0, s1, s2, s3 float32) {
-	return func(out0, in0, in1 []float32, s0, s1, s2, s3 float32) {
+func each124[T Float](f func(n int, out0, in0, in1 *T, s0, s1, s2, s3 T)) func(out0, in0, in1 []T, s0, s1, s2, s3 T) {
+	return func(out0, in0, in1 []T, s0, s1, s2, s3 T) {
 		in0, in1 = in0[:len(out0)], in1[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)
@@ -475,8 +559,8 @@ func each124(f func(n int, out0, in0, in1 ptr, s0, s1, s2, s3 float32)) func(out
 }
 
 // each348 returns f over whole slices: 3 out, 4 in, and 8 numbers.
-func each348(f func(n int, out0, out1, out2, in0, in1, in2, in3 ptr, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
-	return func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
+func each348[T Float](f func(n int, out0, out1, out2, in0, in1, in2, in3 *T, s0, s1, s2, s3, s4, s5, s6, s7 T)) func(out0, out1, out2, in0, in1, in2, in3 []T, s0, s1, s2, s3, s4, s5, s6, s7 T) {
+	return func(out0, out1, out2, in0, in1, in2, in3 []T, s0, s1, s2, s3, s4, s5, s6, s7 T) {
 		out1, out2, in0, in1, in2, in3 = out1[:len(out0)], out2[:len(out0)], in0[:len(out0)], in1[:len(out0)], in2[:len(out0)], in3[:len(out0)]
 		for len(out0) > 0 {
 			n := min(len(out0), chunk)

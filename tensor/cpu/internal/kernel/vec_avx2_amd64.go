@@ -82,6 +82,16 @@ func absAVX2(n int, out0 *float32, in0 *float32)
 //go:noescape
 func squareAVX2(n int, out0 *float32, in0 *float32)
 
+// floorAVX2 is out0 = in0 rounded down.
+//
+//go:noescape
+func floorAVX2(n int, out0 *float32, in0 *float32)
+
+// ceilAVX2 is out0 = in0 rounded up.
+//
+//go:noescape
+func ceilAVX2(n int, out0 *float32, in0 *float32)
+
 // sqrtAVX2 is out0 = √in0.
 //
 //go:noescape

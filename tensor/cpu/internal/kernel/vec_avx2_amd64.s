@@ -934,6 +934,112 @@ done:
 	VZEROUPPER
 	RET
 
+// func floorAVX2(n int, out0 *float32, in0 *float32)
+// Requires: AVX
+TEXT ·floorAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ     AX, $0x00000020
+	JL       one
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (CX)(BX*4)
+	VMOVUPS  32(DX)(BX*4), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, 32(CX)(BX*4)
+	VMOVUPS  64(DX)(BX*4), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, 64(CX)(BX*4)
+	VMOVUPS  96(DX)(BX*4), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, 96(CX)(BX*4)
+	ADDQ     $0x00000020, BX
+	SUBQ     $0x00000020, AX
+	JMP      several
+
+one:
+	CMPQ     AX, $0x00000008
+	JL       last
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (CX)(BX*4)
+	ADDQ     $0x00000008, BX
+	SUBQ     $0x00000008, AX
+	JMP      one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       ·const_lanes+64(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (DX)(BX*4), Y0, Y1
+	VROUNDPS   $0x09, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func ceilAVX2(n int, out0 *float32, in0 *float32)
+// Requires: AVX
+TEXT ·ceilAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ     AX, $0x00000020
+	JL       one
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (CX)(BX*4)
+	VMOVUPS  32(DX)(BX*4), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, 32(CX)(BX*4)
+	VMOVUPS  64(DX)(BX*4), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, 64(CX)(BX*4)
+	VMOVUPS  96(DX)(BX*4), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, 96(CX)(BX*4)
+	ADDQ     $0x00000020, BX
+	SUBQ     $0x00000020, AX
+	JMP      several
+
+one:
+	CMPQ     AX, $0x00000008
+	JL       last
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (CX)(BX*4)
+	ADDQ     $0x00000008, BX
+	SUBQ     $0x00000008, AX
+	JMP      one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       ·const_lanes+64(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (DX)(BX*4), Y0, Y1
+	VROUNDPS   $0x0a, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·sqrtAVX2(SB), NOSPLIT, $0-24
@@ -3771,12 +3877,16 @@ several:
 	JL      one
 	VMOVUPS (CX)(DX*4), Y4
 	VADDPS  Y4, Y0, Y0
+	VMOVAPS Y0, Y0
 	VMOVUPS 32(CX)(DX*4), Y4
 	VADDPS  Y4, Y1, Y1
+	VMOVAPS Y1, Y1
 	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y4, Y2, Y2
+	VMOVAPS Y2, Y2
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y4, Y3, Y3
+	VMOVAPS Y3, Y3
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000020, AX
 	JMP     several
@@ -3786,6 +3896,7 @@ one:
 	JL      last
 	VMOVUPS (CX)(DX*4), Y4
 	VADDPS  Y4, Y0, Y0
+	VMOVAPS Y0, Y0
 	ADDQ    $0x00000008, DX
 	SUBQ    $0x00000008, AX
 	JMP     one
@@ -3799,6 +3910,7 @@ last:
 	VMOVUPS    (BX), Y4
 	VMASKMOVPS (CX)(DX*4), Y4, Y4
 	VADDPS     Y4, Y0, Y0
+	VMOVAPS    Y0, Y0
 
 done:
 	VADDPS     Y1, Y0, Y0

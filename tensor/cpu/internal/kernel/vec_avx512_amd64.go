@@ -82,6 +82,16 @@ func absAVX512(n int, out0 *float32, in0 *float32)
 //go:noescape
 func squareAVX512(n int, out0 *float32, in0 *float32)
 
+// floorAVX512 is out0 = in0 rounded down.
+//
+//go:noescape
+func floorAVX512(n int, out0 *float32, in0 *float32)
+
+// ceilAVX512 is out0 = in0 rounded up.
+//
+//go:noescape
+func ceilAVX512(n int, out0 *float32, in0 *float32)
+
 // sqrtAVX512 is out0 = √in0.
 //
 //go:noescape

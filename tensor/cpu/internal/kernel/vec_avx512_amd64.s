@@ -918,6 +918,110 @@ done:
 	VZEROUPPER
 	RET
 
+// func floorAVX512(n int, out0 *float32, in0 *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·floorAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ        AX, $0x00000040
+	JL          one
+	VMOVUPS     (DX)(BX*4), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, (CX)(BX*4)
+	VMOVUPS     64(DX)(BX*4), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, 64(CX)(BX*4)
+	VMOVUPS     128(DX)(BX*4), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, 128(CX)(BX*4)
+	VMOVUPS     192(DX)(BX*4), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, 192(CX)(BX*4)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000040, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000010
+	JL          last
+	VMOVUPS     (DX)(BX*4), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, (CX)(BX*4)
+	ADDQ        $0x00000010, BX
+	SUBQ        $0x00000010, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	MOVL        $0xffffffff, SI
+	BZHIL       AX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (DX)(BX*4), K1, Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, K1, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func ceilAVX512(n int, out0 *float32, in0 *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·ceilAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ        AX, $0x00000040
+	JL          one
+	VMOVUPS     (DX)(BX*4), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, (CX)(BX*4)
+	VMOVUPS     64(DX)(BX*4), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, 64(CX)(BX*4)
+	VMOVUPS     128(DX)(BX*4), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, 128(CX)(BX*4)
+	VMOVUPS     192(DX)(BX*4), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, 192(CX)(BX*4)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x00000040, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000010
+	JL          last
+	VMOVUPS     (DX)(BX*4), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, (CX)(BX*4)
+	ADDQ        $0x00000010, BX
+	SUBQ        $0x00000010, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	MOVL        $0xffffffff, SI
+	BZHIL       AX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (DX)(BX*4), K1, Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, K1, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sqrtAVX512(SB), NOSPLIT, $0-24
@@ -3729,12 +3833,16 @@ several:
 	JL      one
 	VMOVUPS (CX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
+	VMOVAPS Z0, Z0
 	VMOVUPS 64(CX)(DX*4), Z4
 	VADDPS  Z4, Z1, Z1
+	VMOVAPS Z1, Z1
 	VMOVUPS 128(CX)(DX*4), Z4
 	VADDPS  Z4, Z2, Z2
+	VMOVAPS Z2, Z2
 	VMOVUPS 192(CX)(DX*4), Z4
 	VADDPS  Z4, Z3, Z3
+	VMOVAPS Z3, Z3
 	ADDQ    $0x00000040, DX
 	SUBQ    $0x00000040, AX
 	JMP     several
@@ -3744,6 +3852,7 @@ one:
 	JL      last
 	VMOVUPS (CX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
+	VMOVAPS Z0, Z0
 	ADDQ    $0x00000010, DX
 	SUBQ    $0x00000010, AX
 	JMP     one
@@ -3756,6 +3865,7 @@ last:
 	KMOVW     BX, K1
 	VMOVUPS.Z (CX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
+	VMOVAPS   Z0, Z0
 
 done:
 	VADDPS     Z1, Z0, Z0

@@ -19,6 +19,9 @@ type constant struct {
 // numbers returns the constants that are no coefficients.
 func numbers() []constant {
 	const root = 0.79788456080286535588 // √(2/π)
+	const halfPi1 = 0x1.921fb6p+0
+	const halfPi2 = -0x1.777a5cp-25
+	const halfPi3 = math.Pi/2 - halfPi1 - halfPi2
 	return []constant{
 		{"zero", 0}, {"half", bits(0.5)}, {"one", bits(1)}, {"two", bits(2)}, {"minusHalf", bits(-0.5)},
 		{"sign", 0x80000000}, {"abs", 0x7fffffff}, {"inf", 0x7f800000}, {"minusInf", 0xff800000},
@@ -36,8 +39,45 @@ func numbers() []constant {
 		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
 		// Rounding to bfloat16: the last bit that stays, the number that rounds up, and
 		// the bit that makes a NaN quiet.
+		// Of log and its kin: the least normal number, and the bits after the exponent.
+		{"minNormal", 0x00800000}, {"two23", bits(1 << 23)}, {"twentyThree", bits(23)}, {"mantissa", 0x007fffff},
+		{"nan", 0x7fc00000}, {"integerOne", 1},
+		// π/2 in three parts.
+		{"twoOverPi", bits(2 / math.Pi)}, {"halfPi1", bits(halfPi1)}, {"halfPi2", bits(halfPi2)}, {"halfPi3", bits(halfPi3)},
 		{"bfOne", 1}, {"bfAlmost", 0x7fff}, {"bfQuiet", 0x40},
 	}
+}
+
+// double is a constant of 64 bits. Its name in the assembly ends in 64.
+type double struct {
+	name string
+	bits uint64
+}
+
+// doubles returns those that are no coefficients.
+func doubles() []double {
+	num := math.Float64bits
+	return []double{
+		{"zero", 0}, {"half", num(0.5)}, {"one", num(1)}, {"inf", num(math.Inf(1))}, {"minusInf", num(math.Inf(-1))},
+		{"sign", 1 << 63}, {"abs", math.MaxInt64}, {"rootHalf", num(math.Sqrt(0.5))}, {"mantissa", 1<<52 - 1},
+		// The logarithm's exponents are made of bits, and integers of the last bits of
+		// sums.
+		{"logBias", 1024<<52 - num(math.Sqrt(0.5))}, {"two52", num(1 << 52)}, {"two52And1024", num(1<<52 + 1024)},
+		{"roundBits", num(3 << 51)}, {"exp2Max", num(1000)}, {"exp2Min", num(-1000)},
+	}
+}
+
+// doublePolynomials are the coefficients of all series of float64.
+var doublePolynomials []double
+
+// doubleSeries names n coefficients, of which c returns number i, highest first.
+func doubleSeries(name string, n int, c func(i int) float64) (names []string) {
+	for i := n - 1; i >= 0; i-- {
+		d := double{fmt.Sprint(name, "c", i), math.Float64bits(c(i))}
+		doublePolynomials = append(doublePolynomials, d)
+		names = append(names, d.name)
+	}
+	return names
 }
 
 // bits returns the encoding of a float32.
@@ -63,6 +103,9 @@ func constants() string {
 	all := func(w uint64) []uint64 { return []uint64{w, w, w, w, w, w, w, w} }
 	for _, c := range append(numbers(), polynomials...) {
 		symbol(c.name, all(uint64(c.bits)<<32|uint64(c.bits))...)
+	}
+	for _, c := range append(doubles(), doublePolynomials...) {
+		symbol(c.name+"64", all(c.bits)...)
 	}
 	symbol("oneDouble", math.Float64bits(1))
 	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n

@@ -17,8 +17,16 @@ func vectors(s isa) {
 	elementwise(k)
 	activations(k)
 	reductions(k)
+	exponentials(k)
 	norms(k)
 	fused(k)
+}
+
+// doubleVectors writes those of float64.
+func doubleVectors(s isa) {
+	k := &kern{isa: s.doubles()}
+	elementwise(k)
+	reductions(k)
 }
 
 func one(v vreg) []vreg { return []vreg{v} }
@@ -38,8 +46,8 @@ func elementwise(k *kern) {
 		{"sub", false, true, func(a, b vreg) vreg { return k.sub(a, b) }},
 		{"mul", true, false, func(a, b vreg) vreg { return k.mul(b, a) }},
 		{"div", false, true, func(a, b vreg) vreg { return k.div(a, b) }},
-		{"max", true, false, func(a, b vreg) vreg { return k.extreme(VMAXPS, a, b) }},
-		{"min", true, false, func(a, b vreg) vreg { return k.extreme(VMINPS, a, b) }},
+		{"max", true, false, func(a, b vreg) vreg { return k.extreme(k.of(VMAXPS, VMAXPD), a, b) }},
+		{"min", true, false, func(a, b vreg) vreg { return k.extreme(k.of(VMINPS, VMINPD), a, b) }},
 	} {
 		k.each(o.name, binary, "is out0 = in0 "+o.name+" in1.", func(in, _ []vreg) []vreg { return one(o.f(in[0], in[1])) })
 		if o.scalar {
@@ -53,8 +61,12 @@ func elementwise(k *kern) {
 	k.each("neg", unary, "is out0 = -in0.", func(in, _ []vreg) []vreg { return one(k.neg(in[0])) })
 	k.each("abs", unary, "is out0 = |in0|.", func(in, _ []vreg) []vreg { return one(k.and(k.c("abs"), in[0])) })
 	k.each("square", unary, "is out0 = in0².", func(in, _ []vreg) []vreg { return one(k.mul(in[0], in[0])) })
+	k.each("floor", unary, "is out0 = in0 rounded down.", func(in, _ []vreg) []vreg { return one(k.whole(in[0], 9)) })
+	k.each("ceil", unary, "is out0 = in0 rounded up.", func(in, _ []vreg) []vreg { return one(k.whole(in[0], 10)) })
 	roots := unary
-	roots.hoist = rootHoist
+	if !k.double {
+		roots.hoist = rootHoist
+	}
 	k.each("sqrt", roots, "is out0 = √in0.", func(in, _ []vreg) []vreg { return one(k.sqrt(in[0])) })
 	k.each("rsqrt", roots, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
 	k.each("recip", unary, "is out0 = 1/in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), in[0])) })
@@ -110,30 +122,34 @@ func reductions(k *kern) {
 	sum := func(a, b vreg) vreg { return k.add(b, a) }
 	k.reduce("sum", shape{ins: 1, unroll: 4}, 1, "zero", "returns the sum of in0.", sum,
 		func(in, _, acc []vreg, _ restFunc) ([]vreg, []vreg) {
-			VADDPS(in[0], acc[0], acc[0])
-			return acc, nil
+			return one(k.add(in[0], acc[0])), nil
 		})
 	k.reduce("dot", shape{ins: 2, unroll: 4}, 1, "zero", "returns the sum of in0*in1.", sum,
 		func(in, _, acc []vreg, _ restFunc) ([]vreg, []vreg) {
-			VFMADD231PS(in[0], in[1], acc[0])
+			k.of(VFMADD231PS, VFMADD231PD)(in[0], in[1], acc[0])
 			return acc, nil
 		})
 	k.reduce("sumSqDev", shape{ins: 1, scalars: 1, unroll: 4}, 1, "zero", "returns the sum of (in0-s0)².", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			d := rest(k.sub(in[0], sc[0]), "zero")
-			VFMADD231PS(d, d, acc[0])
+			k.of(VFMADD231PS, VFMADD231PD)(d, d, acc[0])
 			return acc, nil
 		})
 	for _, o := range []struct {
 		name, start string
 		ins         func(ops ...Op)
-	}{{"rowMax", "minusInf", VMAXPS}, {"rowMin", "inf", VMINPS}} {
+	}{{"rowMax", "minusInf", k.of(VMAXPS, VMAXPD)}, {"rowMin", "inf", k.of(VMINPS, VMINPD)}} {
 		pick := func(a, b vreg) vreg { return k.extreme(o.ins, a, b) }
 		k.reduce(o.name, shape{ins: 1, unroll: 4}, 1, o.start, "returns the extreme of in0, NaN if one is.", pick,
 			func(in, _, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 				return one(pick(acc[0], rest(in[0], o.start))), nil
 			})
 	}
+}
+
+// exponentials are reductions of eˣ.
+func exponentials(k *kern) {
+	sum := func(a, b vreg) vreg { return k.add(b, a) }
 	exp := func(in, sc []vreg) vreg { return k.exp(k.fma(sc[0], in[0], sc[1])) }
 	k.reduce("expSum", shape{outs: 1, ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "is out0 = e^(in0*s0+s1), and returns its sum.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {

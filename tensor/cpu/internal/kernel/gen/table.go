@@ -18,12 +18,13 @@ type loop struct {
 // The kernels written for one instruction set, in order: the other has the same.
 var (
 	loops       []loop
+	doubleLoops []loop // of float64
 	conversions []string
 	rowNames    []string
 )
 
 // parts are the loops whose fields in Table are not exported.
-var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "adamw"}
+var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "adamw", "absMax"}
 
 var initials = strings.NewReplacer("relu", "ReLU", "silu", "SiLU", "gelu", "GELU", "rsubS", "RSubS", "rdivS", "RDivS")
 
@@ -40,6 +41,8 @@ func title(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 // tables returns the Go code that fills a Table with assembly.
 func tables() string {
 	vectors(avx2)
+	functions(avx2)
+	doubleVectors(avx2)
 	halves(avx2)
 	rowSet(avx2)
 	var b strings.Builder
@@ -48,7 +51,7 @@ func tables() string {
 		s.accelerate(&b)
 	}
 	var seen []string
-	for _, l := range loops {
+	for _, l := range append(slices.Clone(loops), doubleLoops...) {
 		if w := l.wrapper(); !slices.Contains(seen, w) {
 			seen = append(seen, w)
 			l.wrap(&b)
@@ -87,13 +90,29 @@ func (s isa) accelerate(b *strings.Builder) {
 		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo[float32])\n", title(name), s.lanes, name, s.name, name)
 	}
 	for _, l := range loops {
-		fmt.Fprintf(b, "t.%s = %s(%s%s)\n", l.field(), l.wrapper(), l.name, s.name)
+		l.set(b, s)
 	}
 	b.WriteString("t.blocks = blocks[float32]{\n")
 	for _, name := range rowNames {
 		fmt.Fprintf(b, "%s: %s%s,\n", strings.TrimSuffix(name, "Rows"), name, s.name)
 	}
 	b.WriteString("}\n}\n")
+	fmt.Fprintf(b, "\n// accelerate%[1]s sets the kernels that have %[1]s assembly.\n", s.doubles().name)
+	fmt.Fprintf(b, "func accelerate%s(t *Table[float64]) {\n", s.doubles().name)
+	fmt.Fprintf(b, "t.Gemm = gemm%s().gemm\n", s.doubles().name)
+	for _, l := range doubleLoops {
+		l.set(b, s.doubles())
+	}
+	b.WriteString("}\n")
+}
+
+// set writes the assignment of the loop's assembly to its field.
+func (l loop) set(b *strings.Builder, s isa) {
+	call := fmt.Sprintf("%s(%s%s)", l.wrapper(), l.name, s.name)
+	if l.within != "" {
+		call = fmt.Sprintf("within(%s, t.absMax, %s, t.%s)", l.within, call, l.field())
+	}
+	fmt.Fprintf(b, "t.%s = %s\n", l.field(), call)
 }
 
 // fewUnit writes the function that returns the unit of products of a few rows.
@@ -173,14 +192,14 @@ func (l loop) wrap(b *strings.Builder) {
 	params := func(kind string) string {
 		p := join(slices...) + " " + kind
 		if l.scalars > 0 {
-			p += ", " + join(numbers...) + " float32"
+			p += ", " + join(numbers...) + " T"
 		}
 		return p
 	}
-	result := [...]string{"", "float32", "(r0, r1 float32)"}[l.results]
+	result := [...]string{"", "T", "(r0, r1 T)"}[l.results]
 	fmt.Fprintf(b, "\n// %s returns f over whole slices: %d out, %d in, and %d numbers.\n", l.wrapper(), l.outs, l.ins, l.scalars)
-	fmt.Fprintf(b, "func %s(f func(n int, %s) %s) func(%s) %s {\n", l.wrapper(), params("ptr"), result, params("[]float32"), result)
-	fmt.Fprintf(b, "return func(%s) %s {\n", params("[]float32"), result)
+	fmt.Fprintf(b, "func %s[T Float](f func(n int, %s) %s) func(%s) %s {\n", l.wrapper(), params("*T"), result, params("[]T"), result)
+	fmt.Fprintf(b, "return func(%s) %s {\n", params("[]T"), result)
 	if len(slices) > 1 {
 		var cut []string
 		for _, v := range slices[1:] {
@@ -194,14 +213,14 @@ func (l loop) wrap(b *strings.Builder) {
 	case l.results == 0:
 	case l.start != "zero":
 		sign := map[string]string{"min": "1", "max": "-1"}[l.pick()]
-		before, call, after = "r := float32(math.Inf("+sign+"))\n", "r = "+l.pick()+"(r, "+call+")", "return r\n"
+		before, call, after = "r := T(math.Inf("+sign+"))\n", "r = "+l.pick()+"(r, "+call+")", "return r\n"
 	case l.results == 1:
-		before, call, after = "var sum float64\n", "sum += float64("+call+")", "return float32(sum)\n"
+		before, call, after = "var sum float64\n", "sum += float64("+call+")", "return T(sum)\n"
 		most = "sumChunk"
 	default:
 		before = "var sum0, sum1 float64\n"
 		call = "r0, r1 := " + call + "\nsum0, sum1 = sum0+float64(r0), sum1+float64(r1)"
-		after = "return float32(sum0), float32(sum1)\n"
+		after = "return T(sum0), T(sum1)\n"
 		most = "sumChunk"
 	}
 	fmt.Fprintf(b, "%sfor len(%s) > 0 {\nn := min(len(%s), %s)\n%s\n%s = %s\n}\n%s}\n}\n",

@@ -24,6 +24,9 @@ func (k *kern) c(name string) Op {
 	if v, ok := k.hoisted[name]; ok {
 		return v
 	}
+	if k.double {
+		name += "64"
+	}
 	return at(name)
 }
 
@@ -53,6 +56,14 @@ func (k *kern) copy(x vreg) vreg {
 	return v
 }
 
+// of returns the form of an instruction for k's numbers.
+func (s isa) of(single, double func(ops ...Op)) func(ops ...Op) {
+	if s.double {
+		return double
+	}
+	return single
+}
+
 // op applies an instruction dst = b OP a, in the order of operands of Go's assembler.
 func (k *kern) op(ins func(ops ...Op), a Op, b vreg) vreg {
 	v := k.vec()
@@ -60,17 +71,17 @@ func (k *kern) op(ins func(ops ...Op), a Op, b vreg) vreg {
 	return v
 }
 
-func (k *kern) add(a Op, b vreg) vreg { return k.op(VADDPS, a, b) }
-func (k *kern) mul(a Op, b vreg) vreg { return k.op(VMULPS, a, b) }
+func (k *kern) add(a Op, b vreg) vreg { return k.op(k.of(VADDPS, VADDPD), a, b) }
+func (k *kern) mul(a Op, b vreg) vreg { return k.op(k.of(VMULPS, VMULPD), a, b) }
 func (k *kern) and(a Op, b vreg) vreg { return k.op(VANDPS, a, b) }
 func (k *kern) xor(a Op, b vreg) vreg { return k.op(VXORPS, a, b) }
 func (k *kern) or(a Op, b vreg) vreg  { return k.op(VORPS, a, b) }
 
 // sub returns a - b.
-func (k *kern) sub(a vreg, b Op) vreg { return k.op(VSUBPS, b, a) }
+func (k *kern) sub(a vreg, b Op) vreg { return k.op(k.of(VSUBPS, VSUBPD), b, a) }
 
 // div returns a / b.
-func (k *kern) div(a, b vreg) vreg { return k.op(VDIVPS, b, a) }
+func (k *kern) div(a, b vreg) vreg { return k.op(k.of(VDIVPS, VDIVPD), b, a) }
 
 // rootHoist are the constants of sqrt.
 var rootHoist = []string{"half", "minusHalf", "rootMin", "rootSpan"}
@@ -81,8 +92,8 @@ var rootHoist = []string{"half", "minusHalf", "rootMin", "rootSpan"}
 // where a step could underflow or overflow, the unit does it.
 func (k *kern) sqrt(a vreg) vreg {
 	root := k.vec()
-	if !k.wide {
-		VSQRTPS(a, root)
+	if !k.wide || k.double {
+		k.of(VSQRTPS, VSQRTPD)(a, root)
 		return root
 	}
 	inverse, minusHalf := k.vec(), k.mut("minusHalf")
@@ -110,7 +121,7 @@ func (k *kern) sqrt(a vreg) vreg {
 // fma returns a*b + c.
 func (k *kern) fma(a Op, b, c vreg) vreg {
 	v := k.copy(c)
-	VFMADD231PS(a, b, v)
+	k.of(VFMADD231PS, VFMADD231PD)(a, b, v)
 	return v
 }
 
@@ -122,7 +133,9 @@ type mask struct {
 
 // Predicates of VCMPPS, of which none signals, and of VPCMPUD.
 const (
+	equal     = 0
 	lessThan  = 17
+	notBelow  = 21 // or NaN
 	above     = 22 // or NaN: not less than or equal
 	unordered = 3
 	notLess   = 5
@@ -132,11 +145,11 @@ const (
 func (k *kern) cmp(predicate uint8, a vreg, b Op) mask {
 	if k.wide {
 		m := mask{k: K()}
-		VCMPPS(U8(predicate), b, a, m.k)
+		k.of(VCMPPS, VCMPPD)(U8(predicate), b, a, m.k)
 		return m
 	}
 	m := mask{v: k.vec()}
-	VCMPPS(U8(predicate), b, a, m.v)
+	k.of(VCMPPS, VCMPPD)(U8(predicate), b, a, m.v)
 	return m
 }
 
@@ -144,7 +157,7 @@ func (k *kern) cmp(predicate uint8, a vreg, b Op) mask {
 func (k *kern) sel(m mask, yes Op, no vreg) vreg {
 	v := k.vec()
 	if k.wide {
-		VBLENDMPS(yes, no, m.k, v)
+		k.of(VBLENDMPS, VBLENDMPD)(yes, no, m.k, v)
 	} else {
 		VBLENDVPS(m.v, yes, no, v)
 	}
@@ -155,13 +168,13 @@ func (k *kern) sel(m mask, yes Op, no vreg) vreg {
 // either is NaN.
 func (k *kern) clampAbove(x vreg, limit string) vreg {
 	v := k.mut(limit)
-	VMINPS(x, v, v)
+	k.of(VMINPS, VMINPD)(x, v, v)
 	return v
 }
 
 func (k *kern) clampBelow(x vreg, limit string) vreg {
 	v := k.mut(limit)
-	VMAXPS(x, v, v)
+	k.of(VMAXPS, VMAXPD)(x, v, v)
 	return v
 }
 
@@ -176,7 +189,7 @@ func (k *kern) extreme(ins func(ops ...Op), a, b vreg) vreg {
 func (k *kern) poly(x vreg, coefficients ...string) vreg {
 	p := k.mut(coefficients[0])
 	for _, c := range coefficients[1:] {
-		VFMADD213PS(k.c(c), x, p)
+		k.of(VFMADD213PS, VFMADD213PD)(k.c(c), x, p)
 	}
 	return p
 }
@@ -187,6 +200,17 @@ func (k *kern) fold(v vreg, combine func(a, b vreg) vreg) vreg {
 		t := k.vec()
 		shuffle(t)
 		v = combine(v, t)
+	}
+	if k.double {
+		if k.wide {
+			step(func(t vreg) { VSHUFF64X2(U8(0x4e), v, v, t) })
+			step(func(t vreg) { VSHUFF64X2(U8(0xb1), v, v, t) })
+			step(func(t vreg) { VPERMILPD(U8(0x55), v, t) })
+		} else {
+			step(func(t vreg) { VPERM2F128(U8(1), v, v, t) })
+			step(func(t vreg) { VPERMILPD(U8(5), v, t) })
+		}
+		return v
 	}
 	if k.wide {
 		step(func(t vreg) { VSHUFF32X4(U8(0x4e), v, v, t) })
@@ -206,15 +230,17 @@ type shape struct {
 	// distance in bytes at which inputs are prefetched; 0 leaves it to the core
 	ahead int
 	hoist []string
+	// within names the constant of Go beyond which Go computes; "" for none
+	within string
 }
 
-// args returns the argument list: n, pointers out0.. and in0.., numbers s0..
-func (h shape) args() string {
+// args returns the argument list: n, pointers out0.. and in0.., numbers s0.. of elem.
+func (h shape) args(elem string) string {
 	list := []string{"n int"}
 	for _, g := range []struct {
 		name, kind string
 		n          int
-	}{{"out", "*float32", h.outs}, {"in", "*float32", h.ins}, {"s", "float32", h.scalars}} {
+	}{{"out", "*" + elem, h.outs}, {"in", "*" + elem, h.ins}, {"s", elem, h.scalars}} {
 		for i := range g.n {
 			list = append(list, fmt.Sprintf("%s%d %s", g.name, i, g.kind))
 		}
@@ -253,14 +279,14 @@ func (k *kern) walk(h shape, step func(u int, in, sc []vreg, rest restFunc) []vr
 			var in []vreg
 			for _, p := range ins {
 				v := k.vec()
-				VMOVUPS(Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes() * u}, v)
+				VMOVUPS(Mem{Base: p, Index: at, Scale: uint8(k.numberBytes()), Disp: k.bytes() * u}, v)
 				in = append(in, v)
 				if h.ahead > 0 {
-					PREFETCHT0(Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes()*u + h.ahead})
+					PREFETCHT0(Mem{Base: p, Index: at, Scale: uint8(k.numberBytes()), Disp: k.bytes()*u + h.ahead})
 				}
 			}
 			for i, v := range step(u, in, sc, func(v vreg, _ string) vreg { return v }) {
-				VMOVUPS(v, Mem{Base: outs[i], Index: at, Scale: 4, Disp: k.bytes() * u})
+				VMOVUPS(v, Mem{Base: outs[i], Index: at, Scale: uint8(k.numberBytes()), Disp: k.bytes() * u})
 			}
 		}
 		ADDQ(U32(count), at)
@@ -278,20 +304,31 @@ func (k *kern) walk(h shape, step func(u int, in, sc []vreg, rest restFunc) []vr
 	var in []vreg
 	for _, p := range ins {
 		v := k.vec()
-		t.load(0, Mem{Base: p, Index: at, Scale: 4}, v)
+		t.load(0, Mem{Base: p, Index: at, Scale: uint8(k.numberBytes())}, v)
 		in = append(in, v)
 	}
-	rest := func(v vreg, constant string) vreg { return k.sel(t.mask(), v, k.mut(constant)) }
+	halves := &kern{isa: k.isa} // a tail selects float64 as two of float32
+	halves.double = false
+	rest := func(v vreg, constant string) vreg { return halves.sel(t.mask(), v, k.mut(constant)) }
 	for i, v := range step(0, in, sc, rest) {
-		t.store(0, v, Mem{Base: outs[i], Index: at, Scale: 4})
+		t.store(0, v, Mem{Base: outs[i], Index: at, Scale: uint8(k.numberBytes())})
 	}
 	Label("done")
 }
 
+// record adds a loop to those that Go calls.
+func (s isa) record(l loop) {
+	if s.double {
+		doubleLoops = append(doubleLoops, l)
+	} else {
+		loops = append(loops, l)
+	}
+}
+
 // each writes a kernel that computes every element alone.
 func (k *kern) each(name string, h shape, doc string, body func(in, sc []vreg) []vreg) {
-	loops = append(loops, loop{name: name, shape: h})
-	k.text(name, h.args(), doc)
+	k.record(loop{name: name, shape: h})
+	k.text(name, h.args(k.elem()), doc)
 	k.hoist(h.hoist...)
 	k.walk(h, func(_ int, in, sc []vreg, _ restFunc) []vreg { return body(in, sc) })
 	k.ret()
@@ -301,12 +338,12 @@ func (k *kern) each(name string, h shape, doc string, body func(in, sc []vreg) [
 // constant. body returns the new accumulators, and the outputs if there are any.
 func (k *kern) reduce(name string, h shape, results int, start string, doc string,
 	combine func(a, b vreg) vreg, body func(in, sc, acc []vreg, rest restFunc) (accs, outs []vreg)) {
-	loops = append(loops, loop{name, h, results, start})
+	k.record(loop{name, h, results, start})
 	var rets []string
 	for i := range results {
-		rets = append(rets, fmt.Sprintf("r%d float32", i))
+		rets = append(rets, fmt.Sprintf("r%d %s", i, k.elem()))
 	}
-	k.text(name, h.args(), doc, rets...)
+	k.text(name, h.args(k.elem()), doc, rets...)
 	k.hoist(h.hoist...)
 	acc := make([][]vreg, max(1, h.unroll))
 	for u := range acc {
@@ -333,7 +370,7 @@ func (k *kern) reduce(name string, h shape, results int, start string, doc strin
 		if err != nil {
 			panic(err)
 		}
-		VMOVSS(k.fold(acc[0][i], combine).AsX(), r.Addr)
+		k.of(VMOVSS, VMOVSD)(k.fold(acc[0][i], combine).AsX(), r.Addr)
 	}
 	k.ret()
 }
