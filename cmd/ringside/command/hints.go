@@ -46,7 +46,7 @@ func like(flags *pflag.FlagSet, unknown string) []*pflag.Flag {
 	unknown = strings.ReplaceAll(unknown, "_", "-")
 	// Cobra's rules for the names of commands serve for flags: a letter or two that
 	// differ, or a name that is listed.
-	names := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(unknown)/3))}
+	names := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, (len(unknown)+1)/3))}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			names.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})

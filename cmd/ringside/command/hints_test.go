@@ -17,6 +17,7 @@ func TestHints(t *testing.T) {
 		{[]string{"train", "--batch_size=3"}, "did you mean --batch?"},
 		{[]string{"train", "--learning-rate=3"}, "did you mean --lr?"},
 		{[]string{"train", "--stepss", "3"}, "did you mean --steps?"},
+		{[]string{"train", "--modle", "x"}, "did you mean --model?"},
 		{[]string{"run", "-np", "2", "true"}, "did you mean -n?"},
 		{[]string{"run", "--nproc_per_node", "2", "true"}, "did you mean --ranks?"},
 		{[]string{"up", "--wrokers", "2"}, "did you mean --workers?"},
