@@ -252,8 +252,9 @@ def _pairs(dist, rank, size, gloo):
     else:
         dist.send(torch.tensor([float(rank)]), 0)
         dist.send(torch.tensor([float(rank)]), 0)
-    ops = [dist.P2POp(dist.isend, torch.tensor([rank]), (rank + 1) % size),
-           dist.P2POp(dist.irecv, torch.tensor([-1]), (rank - 1) % size)]
+    # Of another tag: rank 0 may still receive those before, from any rank.
+    ops = [dist.P2POp(dist.isend, torch.tensor([rank]), (rank + 1) % size, tag=2),
+           dist.P2POp(dist.irecv, torch.tensor([-1]), (rank - 1) % size, tag=2)]
     for w in dist.batch_isend_irecv(ops):
         w.wait()
     if ops[1].tensor.item() != (rank - 1) % size:
