@@ -1,7 +1,8 @@
 #!/bin/sh
 # tools.sh assembler|abi puts NVIDIA's files into the user's cache: ptxas, cuobjdump and
-# nvdisasm, or cuda.h, libcuda.so.1 and the same of cuBLASLt, of 442 MB. They are packages of non-free on the machine's own
-# mirror of Debian. Nothing is installed and the system's package lists stay as they are.
+# nvdisasm, or cuda.h, libcuda.so.1 and the same of cuBLASLt, of 442 MB. They are packages
+# of non-free on the machine's own mirror of Debian. Nothing is installed and the system's
+# package lists stay as they are.
 set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringside/cuda
 suite=trixie
