@@ -19,8 +19,8 @@ const (
 	flightCalls = 64
 
 	// flightBytes is the size from which on a call's times are kept too. Reading the
-	// clock would take a large part of a small one.
-	flightBytes = 64 << 10
+	// clock takes a tenth of a call on 64 KiB.
+	flightBytes = 256 << 10
 
 	// flightFiles is the number of files that are kept in a folder: the newest. Of more
 	// ranks two for each are kept, so that those of one failure stay.
