@@ -207,7 +207,7 @@ func TestLibraryFew(t *testing.T) {
 }
 
 // TestRounding has two workers whose products have other bits: a session of both is
-// refused, and says why. Workers with the same library have one.
+// refused, and says why. Workers with the same library on two GPUs of one kind have one.
 func TestRounding(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		api, library := standIns(t, 0)
@@ -217,7 +217,7 @@ func TestRounding(t *testing.T) {
 			if made++; same || made == 1 {
 				o.Products = library
 			}
-			return cuda.Open(api, 0, &o)
+			return cuda.Open(api, made-1, &o)
 		})
 		o.Workers, o.Dir = 2, t.TempDir()
 		c, err := cluster.Start(t.Context(), o)

@@ -76,12 +76,12 @@ func TestUpOnGPUs(t *testing.T) {
 		if w.GPU == nil || w.GPU.Opens != 0 { // how much depends on the moment
 			t.Errorf("top says nothing of the GPU of %+v", w)
 		}
-		if used := w.Name == nameOf(s); !strings.HasPrefix(w.Device, fmt.Sprintf("cuda%d stand-in %d sm_", i, i)) || w.DeviceBytes != 768<<20 || (w.DeviceUsed >= 4<<20) != used {
+		if used := w.Name == nameOf(s); !strings.HasPrefix(w.Device, fmt.Sprintf("cuda%d stand-in sm_", i)) || w.DeviceBytes != 768<<20 || (w.DeviceUsed >= 4<<20) != used {
 			t.Errorf("top says %+v, expected the device and its memory", w)
 		}
 	}
 	out, _, err = execute(t, "inspect")
-	if want := fmt.Sprintf("worker w1, process %d, on cuda1 stand-in 1 sm_", pids["w1"]); err != nil || !strings.Contains(out, want) || !strings.Contains(out, "of 768 MiB used by values\n") {
+	if want := fmt.Sprintf("worker w1, process %d, on cuda1 stand-in sm_", pids["w1"]); err != nil || !strings.Contains(out, want) || !strings.Contains(out, "of 768 MiB used by values\n") {
 		t.Errorf("inspect: %v, expected %q in\n%s", err, want, out)
 	}
 	if _, err := tensor.Full(s, tensor.F32, 1, 1<<28).Sum().Item(); !errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), "quota") {
