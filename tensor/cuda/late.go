@@ -42,8 +42,8 @@ func (p *pending) gone() bool { return p != nil && p.err != nil }
 //
 //	the step u32 | the place in its index u32 | the index there s64
 //
-// All bits are set before. A space has a ring of records, twice as many as there are
-// pending programs: the next one is in no use.
+// All bits are set before. A space has a ring of records. Programs take one each, also
+// those that are stopped, and one is taken again after the stream has been waited for.
 const (
 	recordBytes = 16
 	maxRecords  = 2 * maxLate
@@ -54,6 +54,7 @@ type records struct {
 	bytes []byte           // nil before the first
 	at    driver.DevicePtr // its address for the device
 	next  int
+	taken int // since settle
 }
 
 // take returns the next record, and its address for the device. It is called within Do.
@@ -69,7 +70,7 @@ func (r *records) take(api driver.API) ([]byte, driver.DevicePtr, error) {
 		r.bytes = b
 	}
 	at := r.next * recordBytes
-	r.next = (r.next + 1) % maxRecords
+	r.next, r.taken = (r.next+1)%maxRecords, r.taken+1
 	b := r.bytes[at:][:recordBytes:recordBytes]
 	copy(b, slices.Repeat([]byte{0xff}, recordBytes))
 	return b, r.at + driver.DevicePtr(at), nil
@@ -117,9 +118,10 @@ func (s *space) pin(n int) []byte {
 }
 
 // room makes room for one more program and n bytes of pinned memory. It waits for the
-// programs before where there is none.
+// programs before where there is none. The record taken last may be that of a program
+// which is being run, and is in use after settle too.
 func (s *space) room(n int) error {
-	if s.taken+n <= len(s.pinned) && len(s.late) < maxLate {
+	if s.taken+n <= len(s.pinned) && len(s.late) < maxLate && s.records.taken < maxRecords-1 {
 		return nil
 	}
 	if err := s.settle(); err != nil || n <= len(s.pinned) {
@@ -158,7 +160,7 @@ func (s *space) settle() error {
 		p.known, p.reads, p.found, p.record = true, nil, nil, nil
 	}
 	clear(s.late)
-	s.late, s.taken = s.late[:0], 0
+	s.late, s.taken, s.records.taken = s.late[:0], 0, 0
 	return nil
 }
 

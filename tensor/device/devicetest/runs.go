@@ -269,3 +269,29 @@ func repeat(x float32, n int) []float32 {
 	}
 	return out
 }
+
+// stoppedBehind has a program fail and many others stopped before anything waits: the
+// failure is told all the same.
+func stoppedBehind(f *fixture) {
+	pick := f.pick(4)
+	f.put(1, 1, 2, 3, 4)
+	f.must(f.space.Import(2, tensor.I64, tensor.Shape{1}, f.block(integers(97)), false))
+	f.must(f.space.Import(3, tensor.I64, tensor.Shape{1}, f.block(integers(2)), false))
+	f.must(f.space.Sync())
+
+	err := f.space.Run(pick.Program, 10, []uint64{1, 2}, pick.scalars, nil)
+	var stop atomic.Bool
+	stop.Store(true)
+	for base := uint64(100); base < 5000; base += 10 {
+		if e := f.space.Run(pick.Program, base, []uint64{1, 3}, pick.scalars, &stop); e != nil {
+			f.is("a program that was stopped", e, tensor.ErrStopped)
+		}
+	}
+	if err == nil {
+		err = f.space.Sync()
+	}
+	f.is("a failure before programs that were stopped", err, tensor.ErrIndex)
+	f.must(f.space.Sync())
+	f.gone("what a failure prevented", pick.results(10)...)
+	f.floats("the same program, run again", f.run(pick, 20, 1, 3)[0], 3)
+}

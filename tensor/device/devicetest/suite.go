@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Device) {
 		"the cache of programs":          cache,
 		"two spaces at once":             twoSpaces,
 		"a program that is stopped":      stopped,
+		"a failure before stopped ones":  stoppedBehind,
 		"memory that is given back":      trimmed,
 	} {
 		t.Run(name, func(t *testing.T) {
