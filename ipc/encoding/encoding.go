@@ -38,7 +38,8 @@ import "errors"
 //	14 SessionOpened.Bytes; Device.Sessions and Last
 //	15 Held and Resume, SessionOpened.Token; Device.Sessions is gone
 //	16 Training; Status.Trainings
-const Version = 16
+//	17 Show and Shown
+const Version = 17
 
 // Limits of fields that several messages have.
 const (
