@@ -156,7 +156,8 @@ func goApply(call *C.int64_t) (number C.int64_t) {
 }
 
 //export goRecord
-func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_t, gone C.int64_t) C.int64_t {
+func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_t, gone C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	recorded, err := words(calls, n)
 	if err != nil {
 		return result(0, err)
@@ -402,7 +403,8 @@ func goSave(h C.ringside_handle, path, options *C.char, tensors *C.int64_t, n C.
 }
 
 //export goCheckpoint
-func goCheckpoint(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t) C.int64_t {
+func goCheckpoint(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(tensors, n)
 	if err != nil {
 		return result(0, err)
@@ -413,7 +415,8 @@ func goCheckpoint(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t,
 }
 
 //export goResume
-func goResume(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t, out **C.char) C.int64_t {
+func goResume(h C.ringside_handle, dir, options *C.char, tensors *C.int64_t, n C.int64_t, out **C.char) (number C.int64_t) {
+	defer caughtAs(&number)
 	ids, err := words(tensors, n)
 	if err != nil {
 		return result(0, err)
