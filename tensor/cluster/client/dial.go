@@ -91,6 +91,7 @@ func dialInTime(ctx context.Context, dial func(context.Context) (ipc.Conn, error
 		} else if f.Code != wire.CodeQuota {
 			err = &remoteError{"client: session lost: " + f.Text, ErrLost}
 		}
+		ipc.CloseFiles(m.Files)
 		c.Release()
 		_ = c.Close()
 		if err != nil {

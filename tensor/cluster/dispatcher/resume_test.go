@@ -191,3 +191,21 @@ func TestResumeCrowd(t *testing.T) {
 		p.recv(wire.KindResume)
 	}
 }
+
+// TestResumeTwice: of clients that name the same session the last one waits to resume it.
+// The others are ended: they would wait beside Options.MaxSessions.
+func TestResumeTwice(t *testing.T) {
+	f := start(t, dispatcher.Options{MaxSessions: 2})
+	first := f.dial(ipc.RoleClient, "first")
+	first.resume("token")
+	second := f.dial(ipc.RoleClient, "second")
+	for f.d.Stats().Clients < 2 && f.ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	second.resume("token")
+	first.fail(wire.CodeQuota, "another client waits to resume the same session")
+	first.gone()
+	f.dial(ipc.RoleWorker, "w").hold(1, "token")
+	second.recv(wire.KindResume)
+	f.sessions(1)
+}

@@ -25,7 +25,8 @@ type trimmer struct {
 	timer *time.Timer // nil until there was something to do
 	armed bool        // the timer runs, or a look is due
 	looks int         // that are still to be taken
-	rest  []*peer     // of the look that is under way
+	under bool        // a look is under way
+	rest  []*peer     // that it has not come to
 }
 
 // worked notes that there was something to do.
@@ -53,10 +54,10 @@ func (t *trimmer) arm(o *Options) {
 func (t *trimmer) round(d *Dispatcher) (more bool) {
 	if t.due.Load() {
 		t.due.Store(false)
-		t.rest = append(t.rest[:0], d.peers.all...)
+		t.under, t.rest = true, append(t.rest, d.peers.all...)
 		t.looks--
 	}
-	if !t.armed || t.rest == nil {
+	if !t.under {
 		return false
 	}
 	n := min(trimAtOnce, len(t.rest))
@@ -68,7 +69,7 @@ func (t *trimmer) round(d *Dispatcher) (more bool) {
 	if t.rest = t.rest[n:]; len(t.rest) > 0 {
 		return true
 	}
-	t.rest = nil
+	t.under, t.rest = false, nil
 	if t.armed = t.looks > 0; t.armed {
 		t.arm(&d.o)
 	}

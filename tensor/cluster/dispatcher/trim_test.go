@@ -57,3 +57,26 @@ func TestTrim(t *testing.T) {
 		}
 	}
 }
+
+// TestTrimAlone: a look at no peer, as all have left, is not the last one.
+func TestTrimAlone(t *testing.T) {
+	f := prepare(t, dispatcher.Options{KeepUnused: 1})
+	var looks atomic.Int64
+	f.listener = trimmable{f.listener, &looks}
+	f.serve()
+	wait := func(what string, ready func() bool) {
+		t.Helper()
+		for ; !ready(); runtime.Gosched() {
+			if f.ctx.Err() != nil {
+				t.Fatalf("no %s", what)
+			}
+		}
+	}
+	for range 100 {
+		before := looks.Load()
+		c := f.dial(ipc.RoleClient, "c")
+		wait("look", func() bool { return looks.Load() > before })
+		c.Close()
+		wait("end", func() bool { return f.d.Stats().Clients == 0 })
+	}
+}
