@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ import (
 //	call    | 2 ways| group       | began   | took 8 bytes|Call    |
 //
 // A record's first byte is its type, the second the ways of a call or group, the third 1
-// for a call that failed. Times are nanoseconds, began since 1970. The Call begins at
+// for a call that failed, the fourth 1 for a receive from any rank that took no message.
+// Times are nanoseconds, began since 1970. The Call begins at
 // byte 24 in both kinds of calls, and took is at byte 16.
 const (
 	eventsMagic  = "rsranks1"
@@ -153,8 +155,12 @@ func (t *tape) call(kind byte, began time.Time, c protocol.Call, peer int, tag u
 	if err != nil {
 		b[2] = 1
 	}
-	if c.Kind.Paired() {
-		c.Root = int32(max(peer, 0))
+	switch {
+	case !c.Kind.Paired():
+	case peer == AnyRank:
+		b[3] = 1
+	default:
+		c.Root = int32(peer)
 	}
 	if kind == recordTagged {
 		c.Counts = uint64(tag)
@@ -243,7 +249,7 @@ type Event struct {
 	Took   int64 // nanoseconds
 	Tagged bool  // a send or receive with a tag
 	Tag    uint32
-	Peer   int // of a send or receive: the other rank
+	Peer   int // of a send or receive: the other rank, or AnyRank if none came
 	Failed bool
 }
 
@@ -253,12 +259,16 @@ var ErrEvents = errors.New("collective: not a file of a rank's events")
 // ReadEvents reads all files of events in a folder, in the order of attempts and ranks.
 // The end of a file may be missing: the rank was killed.
 func ReadEvents(dir string) ([]*RankEvents, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*"+eventsSuffix))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []*RankEvents
-	for _, name := range names {
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), eventsSuffix) {
+			continue
+		}
+		name := filepath.Join(dir, entry.Name())
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err
@@ -301,18 +311,24 @@ func parseEvents(b []byte) (*RankEvents, error) {
 			r.Groups = append(r.Groups, EventGroup{string(name), int(le.Uint32(b[16:])), int(le.Uint32(b[20:])), waysText(b[1])})
 		case recordCall, recordTagged:
 			c, err := protocol.DecodeCall(b[24:])
-			if err != nil || group >= len(r.Groups) {
-				return nil, fmt.Errorf("%w: byte %d: group %d of %d, %w", ErrEvents, at, group, len(r.Groups), err)
+			if err == nil && group >= len(r.Groups) {
+				err = fmt.Errorf("a call of group %d, expected one of %d that are above it", group, len(r.Groups))
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: byte %d: %w", ErrEvents, at, err)
 			}
 			e := Event{Group: group, Call: c, Began: int64(le.Uint64(b[8:])), Took: int64(le.Uint64(b[16:])), Failed: b[2] != 0}
 			if c.Kind.Paired() {
 				e.Peer, e.Call.Root = int(c.Root), 0
 			}
+			if b[3] != 0 {
+				e.Peer = AnyRank
+			}
 			if b[0] == recordTagged {
 				e.Tagged, e.Tag, e.Call.Counts = true, uint32(c.Counts), 0
 			}
-			if e.Began < 0 || e.Took < 0 {
-				return nil, fmt.Errorf("%w: byte %d: began %d, took %d, expected nothing negative", ErrEvents, at, e.Began, e.Took)
+			if e.Began < 0 || e.Took < 0 || e.Began+e.Took < 0 {
+				return nil, fmt.Errorf("%w: byte %d: began %d, took %d, expected nothing negative, nor their sum", ErrEvents, at, e.Began, e.Took)
 			}
 			r.Events = append(r.Events, e)
 		default:

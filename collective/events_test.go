@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/protocol"
 )
 
@@ -16,7 +18,7 @@ import (
 // messages with a tag too, and a call that fails says so although the group is not closed
 // by then.
 func TestEvents(t *testing.T) {
-	ctx, dir := hangGuard(t), filepath.Join(t.TempDir(), "events")
+	ctx, dir := hangGuard(t), filepath.Join(t.TempDir(), "events[1]")
 	const n = 2
 	board := newForum(n)
 	groups := make([]*Group, n)
@@ -122,6 +124,47 @@ func TestEventsFull(t *testing.T) {
 	e, err := parseEvents(b)
 	if err != nil || len(e.Events) != 2 || e.Dropped != 3 || e.Attempt != 3 || e.Groups[0].Name != "alone" {
 		t.Errorf("%+v, %v; expected two events and three dropped", e, err)
+	}
+}
+
+// TestEventsOfNoPeer: a receive from any rank that took no message is of no rank. What is
+// wrong with a file is said.
+func TestEventsOfNoPeer(t *testing.T) {
+	dir := t.TempDir()
+	r, err := newRecorder(dir, 0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tape := r.begin(&Group{size: 1, options: Options{name: "alone"}})
+	call := protocol.Call{Kind: protocol.Recv, DType: element.U8, Count: 1}
+	tape.call(recordTagged, r.born, call, AnyRank, 7, ErrTimeout)
+	tape.call(recordTagged, r.born, call, 3, 7, nil)
+	if err := tape.close(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := ReadEvents(dir)
+	if err != nil || len(all) != 1 || len(all[0].Events) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if e := all[0].Events; e[0].Peer != AnyRank || !e[0].Failed || e[1].Peer != 3 || e[1].Failed {
+		t.Errorf("%+v", e)
+	}
+	b, err := os.ReadFile(r.file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, changes := range map[string]map[int]byte{
+		"group 1, expected one of 1":      {4: 1},
+		"nothing negative":                {8 + 7: 0x80},
+		"nothing negative, nor their sum": {8 + 7: 0x7f, 16 + 7: 0x7f},
+	} {
+		c := slices.Clone(b)
+		for at, x := range changes {
+			c[2*eventBytes+at] = x // of the first call
+		}
+		if _, err := parseEvents(c); !errors.Is(err, ErrEvents) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("%v, expected %s", err, want)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func (w *writer) rankEvent(e *rankEvent, begin int64, number int) {
 		out.args = append(out.args, arg{key: "call", n: c.Seq})
 	}
 	switch {
-	case c.Kind.Paired():
+	case c.Kind.Paired() && e.Peer != collective.AnyRank:
 		out.args = append(out.args, arg{key: "peer", n: uint64(e.Peer)})
 	case c.Kind.Folds():
 		op := c.Op.String()

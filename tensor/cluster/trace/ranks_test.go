@@ -27,20 +27,24 @@ func TestWriteRanks(t *testing.T) {
 				{Call: reduce, Began: began, Took: 4000},
 				{Call: send, Began: began + 2000, Took: 9000, Tagged: true, Tag: 7, Peer: 1 - r},
 				{Call: reduce, Began: began + 10000, Took: 2000, Failed: r == 1},
+				{Call: send, Began: began + 20000, Took: 1000, Tagged: true, Peer: collective.AnyRank, Failed: true},
 			}})
 	}
 	var file, log bytes.Buffer
 	n, dropped, err := trace.WriteRanks(ranks, &trace.Options{Trace: &file, Log: &log})
-	if err != nil || n != 4+4+4 || dropped != 1 { // names, calls, both ends of messages
+	if err != nil || n != 4+4+8 || dropped != 1 { // names, calls, both ends of messages
 		t.Errorf("%d events, %d dropped, %v", n, dropped, err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	const first = `0 0.000 "call" "rank 0 (process 10)" "all-reduce" "f32[100]" 400 4.000 call=2 reduction="mean" path="shared memory"`
-	if len(lines) != 1+6+1 || lines[1] != first || !strings.Contains(lines[2], `"rank 1, restart 1 (process 11)"`) {
+	if len(lines) != 1+8+1 || lines[1] != first || !strings.Contains(lines[2], `"rank 1, restart 1 (process 11)"`) {
 		t.Errorf("%d lines: %s", len(lines), log.String())
 	}
 	if s := lines[6]; !strings.HasSuffix(s, "failed=1") {
 		t.Errorf("the last call is %s", s)
+	}
+	if s := lines[7]; strings.Contains(s, "peer=") {
+		t.Errorf("a message of no rank is %s", s)
 	}
 	f, err := trace.Parse(&file)
 	if err != nil {
