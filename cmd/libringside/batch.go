@@ -28,6 +28,7 @@ func (b *batch) find(id int64) *held {
 // its arguments and its attributes, and drops the tensors in dead. It returns the first
 // error: the others are recorded.
 func (b *batch) record(s *session, words, dead []int64) (err error) {
+	defer b.end(s)
 	if n := len(words) / 2; n > 0 {
 		b.first, b.made = words[1], slices.Grow(b.made, n)[:n]
 	}
@@ -46,6 +47,12 @@ func (b *batch) record(s *session, words, dead []int64) (err error) {
 			s.drop([]int64{id})
 		}
 	}
+	return err
+}
+
+// end moves the results that are left to the table of all tensors, also after a panic:
+// the next record has other numbers.
+func (b *batch) end(s *session) {
 	for i, h := range b.made {
 		if h != nil {
 			b.keep(s, b.first+int64(i), h)
@@ -53,7 +60,6 @@ func (b *batch) record(s *session, words, dead []int64) (err error) {
 	}
 	clear(b.made)
 	b.made = b.made[:0]
-	return err
 }
 
 // one records the first operation of words and returns the words after it.

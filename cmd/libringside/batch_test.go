@@ -105,6 +105,32 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
+// TestBatchPanic: a panic, which the exported function makes an error, leaves no result
+// behind under a number of the next record.
+func TestBatchPanic(t *testing.T) {
+	s := here(t)
+	x := s.floats(t, 2)
+	s.tensors[7] = nil
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic of a tensor that is nil")
+			}
+		}()
+		_ = s.batch.record(s, append(recordedCall(tensor.OpNeg, firstChosen+1, x), recordedCall(tensor.OpNeg, firstChosen+2, 7)...), nil)
+	}()
+	delete(s.tensors, 7)
+	if err := s.batch.record(s, recordedCall(tensor.OpExp, firstChosen+40, x), []int64{firstChosen + 40}); err != nil {
+		t.Fatal(err)
+	}
+	if y := s.first(t, firstChosen+1, 1); y != -2 {
+		t.Errorf("%g, expected -2", y)
+	}
+	if n := len(s.tensors); n != 2 {
+		t.Errorf("%d tensors, expected 2", n)
+	}
+}
+
 // TestScopeOfChosen: a scope drops what was made in it, whatever its number.
 func TestScopeOfChosen(t *testing.T) {
 	s := here(t)
