@@ -94,9 +94,6 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 	return d, nil
 }
 
-// alignment is where temporaries begin: vector loads and their coalescing want it.
-const alignment = 256
-
 // leave reports the fused steps that stay others: what AdamW and matrix products gain on
 // cores by joining them, a GPU has no use for.
 func leave(f compile.Fused) bool {

@@ -8,6 +8,14 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
+// maxLaunch bounds the elements that all kernels in flight compute together. That is a
+// few milliseconds of a GPU: a kernel in flight can't be stopped.
+const maxLaunch = ptx.MaxElems
+
+// alignment is the multiple of bytes at which temporaries begin, so that vector loads are
+// aligned and neighbouring threads' loads coalesce.
+const alignment = 256
+
 // kernel is what a step launches, with all choices made that don't depend on the run.
 // The launches run one after another.
 type kernel struct {

@@ -13,10 +13,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// maxLaunch is how many elements the kernels on their way may compute together: a few
-// milliseconds of a GPU, for none of them can be stopped.
-const maxLaunch = ptx.MaxElems
-
 // maxModules bounds the generated kernels of a device. Steps beyond run on the host.
 const maxModules = 4096
 
