@@ -1,19 +1,20 @@
 package turn
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// Line is the dispatcher's: it gives turns to sessions of several workers, in the order
-// in which they asked. A session gets the turn when none of its workers
+// Line gives turns to sessions of several workers, in the order in which they asked. The
+// dispatcher has one. A session gets the turn when, for each of its workers,
 //
-//   - is held by another session, one that has the turn there, or
-//   - is needed by an earlier session in the line.
+//   - no session has the turn there, and
+//   - no earlier session in the line needs that worker.
 //
-// Sessions whose messages are forwarded stand in the line too. They get no turn, but a
-// gap between turns in which a message is forwarded. W identifies a worker.
+// Sessions whose messages are forwarded stand in the line too. They get no turn: where
+// they would get it, one of their messages is forwarded. W identifies a worker.
 type Line[W comparable] struct {
 	say     func(s *Session[W], what wire.TurnWhat)
 	waiting []*Session[W] // oldest first
@@ -72,7 +73,7 @@ func (l *Line[W]) Contended(s *Session[W]) bool {
 // that breaks the protocol.
 func (l *Line[W]) Hear(s *Session[W], what wire.TurnWhat) error {
 	if what != wire.TurnAsk && what != wire.TurnOver {
-		what = wire.TurnOver + 1 // the dispatcher's own messages
+		return fmt.Errorf("turn: the first worker sent %v, expected %v or %v", Event(what), Ask, Over)
 	}
 	if _, err := s.Turn.Step(Event(what)); err != nil {
 		return err
@@ -89,9 +90,9 @@ func (l *Line[W]) Hear(s *Session[W], what wire.TurnWhat) error {
 	return nil
 }
 
-// MayForward reports whether the next message of s may be forwarded to its workers.
-// Unless the line is empty and no worker is held, s stands in the line from now on, until
-// Forwarded or Leave.
+// MayForward reports whether the next message of s may be forwarded to its workers. It
+// puts s into the line, where s stays until Forwarded or Leave, unless the line is empty
+// and no session has the turn at a worker of s.
 func (l *Line[W]) MayForward(s *Session[W]) bool {
 	if len(l.waiting) == 0 && !l.held(s) {
 		return true

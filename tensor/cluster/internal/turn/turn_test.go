@@ -2,6 +2,7 @@ package turn
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -70,8 +71,9 @@ func TestLine(t *testing.T) {
 	l.Forwarded(c)
 	expect(said{1, wire.TurnOne})
 	for _, what := range []wire.TurnWhat{wire.TurnAsk, wire.TurnOne, wire.TurnOpen, wire.TurnBack, 200} {
-		if err := l.Hear(a, what); err == nil {
-			t.Errorf("Turn %d is heard of a session with the turn", what)
+		err := l.Hear(a, what)
+		if err == nil || !strings.Contains(err.Error(), Event(what).String()) {
+			t.Errorf("Turn %d is heard of a session with the turn: %v", what, err)
 		}
 	}
 	l.Leave(b)

@@ -249,7 +249,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindTraining; k++ {
+	for k := KindOpenSession; k <= KindShown; k++ {
 		n := KindName(k)
 		// not used any more, and not yet
 		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) {
