@@ -782,7 +782,7 @@ func TestObstacles(t *testing.T) {
 	}{
 		"two members in one process":    {2, device.OneProcess, 0},
 		"members of two PID namespaces": {2, device.Namespaces, 5},
-		"more than a fold takes":        {30, device.TooMany, 0},
+		"more than a fold takes":        {cuda.MaxPeers + 1, device.TooMany, 0},
 	} {
 		met := newMeeting(c.size)
 		var got sync.WaitGroup
