@@ -158,9 +158,10 @@ func (r *running) input(v *value) driver.DevicePtr {
 	return r.at(v.block)
 }
 
-// fetched notes that the host reads a value: later runs of its program copy it.
+// fetched notes that the host reads a value: later runs of its program copy it. A value
+// without bytes has nothing to copy, and no address.
 func (s *space) fetched(v *value) {
-	if v.made == nil || v.Bytes() > maxResult || slices.Contains(v.made.fetched, v.out) || len(v.made.fetched) == maxResults {
+	if v.made == nil || v.Bytes() == 0 || v.Bytes() > maxResult || slices.Contains(v.made.fetched, v.out) || len(v.made.fetched) == maxResults {
 		return
 	}
 	v.made.fetched = append(v.made.fetched, v.out)

@@ -295,3 +295,31 @@ func stoppedBehind(f *fixture) {
 	f.gone("what a failure prevented", pick.results(10)...)
 	f.floats("the same program, run again", f.run(pick, 20, 1, 3)[0], 3)
 }
+
+// empty runs a program again and again of whose results one has no elements, and reads
+// both.
+func empty(f *fixture) {
+	p := f.record(false, func(s *tensor.Session) []*tensor.Tensor {
+		x := tensor.From(s, make([]float32, 4))
+		return []*tensor.Tensor{x.AddS(1), x.Narrow(0, 0, 0).MulS(2), x.Sum()}
+	})
+	f.put(1, 1, 2, 3, 4)
+	for i := range uint64(6) {
+		ids := f.run(p, 10*(i+1), 1)
+		blocks, err := f.space.Host(ids...)
+		f.must(err)
+		for k, b := range blocks {
+			v, _ := f.space.Lookup(ids[k])
+			if (b == nil) != (v.Bytes() == 0) {
+				f.Errorf("run %d: result %d of %d bytes has the block %v", i+1, k, v.Bytes(), b)
+			}
+			if b != nil {
+				b.Release()
+			}
+		}
+		f.floats("a result beside one without elements", ids[0], 2, 3, 4, 5)
+		for _, id := range ids {
+			f.space.Free(id)
+		}
+	}
+}

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Device) {
 		"malformed programs":             malformed,
 		"the cache of programs":          cache,
 		"two spaces at once":             twoSpaces,
+		"a result without elements":      empty,
 		"a program that is stopped":      stopped,
 		"a failure before stopped ones":  stoppedBehind,
 		"memory that is given back":      trimmed,
