@@ -470,7 +470,61 @@ func (m *member) late(ctx context.Context) error {
 			return fmt.Errorf("a sum of ones: %x, %w, expected %d", b, err, m.size)
 		}
 	}
-	return m.overwrite(ctx, s)
+	return errors.Join(m.partly(ctx), m.overwrite(ctx, s))
+}
+
+// partly starts four collectives together, of which rank 1 lacks the third one's value:
+// the others have zeros, and no member keeps memory.
+func (m *member) partly(ctx context.Context) error {
+	const n = 5000 // an all-reduce has two steps
+	before, s := m.dev.Stats().Values.Blocks, m.dev.Open()
+	var xs []device.Collective
+	for k := range uint64(4) {
+		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.F32, Scale: 1, Shape: tensor.Shape{n}, In: 30 + k, InPlace: k%2 == 0}
+		if k == 1 {
+			x.Kind, x.Shape, x.Recv = protocol.AllGather, tensor.Shape{m.size * n}, slices.Repeat([]int{n}, m.size)
+		}
+		if m.rank == 1 && k == 2 {
+			x.In = 99
+		} else if err := errors.Join(s.Make(x.In, x.DType, tensor.Shape{n}), s.Fill(x.In, noise(x.DType, n, 11, k))); err != nil {
+			return err
+		}
+		xs = append(xs, x)
+	}
+	for _, beside := range []bool{false, true} {
+		all, err := m.peers.Start(s, xs, beside, m.meet(ctx))
+		if (m.rank == 1) != errors.Is(err, tensor.ErrUnknown) || len(all) != 0 && m.rank == 1 {
+			return fmt.Errorf("a value among four that rank 1 does not have: %d pending, %w", len(all), err)
+		}
+		for k, p := range all {
+			id := 40 + uint64(k)
+			if err := p.Finish(id); err != nil {
+				return err
+			}
+			got, err := s.Read(id, 0, 4*xs[k].Shape.Elems())
+			if err != nil || slices.ContainsFunc(got, func(b byte) bool { return b != 0 }) {
+				return fmt.Errorf("collective %d beside one that a member has no value of is not zeros: %w", k, err)
+			}
+			s.Free(id)
+		}
+		for k := range uint64(4) {
+			id := 30 + k
+			if _, there := s.Lookup(id); there {
+				s.Free(id)
+			}
+			if m.rank == 1 && k == 2 {
+				continue
+			}
+			if err := errors.Join(s.Make(id, tensor.F32, tensor.Shape{n}), s.Fill(id, noise(tensor.F32, n, 11, k))); err != nil {
+				return err
+			}
+		}
+	}
+	s.Close()
+	if now := m.dev.Stats().Values.Blocks; now != before {
+		return fmt.Errorf("%d blocks are left of collectives that a member had no value of, expected the %d before", now, before)
+	}
+	return nil
 }
 
 // unheard has a member fail in the collective by which the others would hear of a new
@@ -510,7 +564,8 @@ func (m *member) unheard(ctx context.Context, s device.Space) error {
 // an all-reduce has two steps.
 func (m *member) overwrite(ctx context.Context, s device.Space) error {
 	for i := range 12 {
-		n, want := []int{20000, 36000}[i/2%2], byte(m.size) // more bytes than stay on the host
+		// More bytes than stay on the host.
+		n, want := []int{20000, 36000}[i/2%2], byte(m.size)
 		x := device.Collective{Kind: protocol.AllReduce, Op: element.Sum, DType: tensor.U8, Scale: 1, Shape: tensor.Shape{n}, In: 10}
 		if i < 6 {
 			x.Kind, x.Shape, x.Recv, want = protocol.AllGather, tensor.Shape{m.size * n}, slices.Repeat([]int{n}, m.size), 1
