@@ -19,6 +19,18 @@ const kindTagged uint32 = 0xe00000
 // one receives keeps it from nothing else.
 const tapBurst = 256
 
+const (
+	// tapNews is how many messages are kept at most for the control, which takes them soon.
+	// While there are so many, the others stay in the queue.
+	tapNews = 256
+
+	// tapKept is how many bytes are kept at most for a comm that makes no call, with
+	// tapCost for each message. They are notices, which may be lost: their sender leaves
+	// out those for which the queue has no room.
+	tapKept = 1 << 20
+	tapCost = 128
+)
+
 // Kinds of the group's own messages.
 const (
 	kindControl uint32 = 0xf00000 + iota
@@ -40,10 +52,11 @@ type tap struct {
 
 	send sync.Mutex // held from Reserve to Commit or Abort
 
-	recv sync.Mutex
-	held bool          // the comm has a message that lies in the queue
-	kept []ipc.Message // for the comm, found by the control
-	news []ipc.Message // for the control, found by the comm
+	recv  sync.Mutex
+	held  bool          // the comm has a message that lies in the queue
+	kept  []ipc.Message // for the comm, found by the control
+	bytes int           // of kept, as tapKept counts them
+	news  []ipc.Message // for the control, found by the comm
 }
 
 func (t *tap) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
@@ -78,7 +91,7 @@ func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
 	for n := 0; len(t.kept) == 0; n++ {
-		if n == tapBurst {
+		if n == tapBurst || len(t.news) >= tapNews {
 			return ipc.Message{}, false, nil
 		}
 		m, ok, err := t.Conn.TryRecv()
@@ -90,13 +103,17 @@ func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	}
 	m := t.kept[0]
 	t.kept = t.kept[1:]
+	t.bytes -= len(m.Body) + tapCost
 	return m, true, nil
 }
 
 // keep puts a copy of m aside for the one that it is for, or delivers it.
 func (t *tap) keep(m ipc.Message) {
 	switch {
+	case m.Kind < kindTagged && t.bytes+len(m.Body)+tapCost > tapKept:
+		ipc.CloseFiles(m.Files)
 	case m.Kind < kindTagged:
+		t.bytes += len(m.Body) + tapCost
 		m.Body = bytes.Clone(m.Body)
 		t.kept = append(t.kept, m)
 	case m.Kind >= kindControl:
@@ -117,7 +134,7 @@ func (t *tap) sift() (forComm bool) {
 	}
 	defer t.recv.Unlock()
 	for range tapBurst {
-		if t.held {
+		if t.held || len(t.news) >= tapNews {
 			break
 		}
 		m, ok, err := t.Conn.TryRecv()
@@ -215,7 +232,7 @@ func (t *tap) shut() error {
 	for _, m := range append(t.kept, t.news...) {
 		ipc.CloseFiles(m.Files)
 	}
-	t.kept, t.news = nil, nil
+	t.kept, t.news, t.bytes = nil, nil, 0
 	t.recv.Unlock()
 	return t.Conn.Close()
 }
