@@ -132,6 +132,16 @@ func (c *columns[T]) finish() {
 	}
 }
 
+// divide divides the finished sums by a number. Multiplying by 1/by would round twice:
+// the mean of equal numbers could be another one.
+func (c *columns[T]) divide(k *kernel.Table[T], by T) {
+	divisors := c.level(-1)
+	for i := range divisors {
+		divisors[i] = by
+	}
+	k.Div(c.out, c.out, divisors)
+}
+
 // softmaxColumns lowers softmax and related operations along a dim that is not the last,
 // by tiles of columns.
 func softmaxColumns[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {

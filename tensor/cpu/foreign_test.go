@@ -327,6 +327,27 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
+// TestMeanOfEqual wants the mean of equal numbers to be that number, however they lie.
+func TestMeanOfEqual(t *testing.T) {
+	s := session(t)
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+		for n := 2; n < 200; n++ {
+			ones := tensor.Ones(s, d, n)
+			for what, y := range map[string]*tensor.Tensor{
+				"flat":          ones.Mean(),
+				"rows":          tensor.Ones(s, d, 2, n).Mean(1).Narrow(0, 1, 1),
+				"down columns":  tensor.Ones(s, d, n, 3).Mean(0).Narrow(0, 2, 1),
+				"strided":       tensor.Ones(s, d, n, 3).Narrow(1, 1, 1).Mean(),
+				"behind a step": ones.MulS(2).AddS(-1).Mean(),
+			} {
+				if got, err := y.Item(); err != nil || got != 1 {
+					t.Errorf("%s: the mean of %d ones of %v is %v, %v", what, n, d, got, err)
+				}
+			}
+		}
+	}
+}
+
 // TestLongExtremes wants a NaN or an extreme of a row that threads fold in pieces,
 // wherever it is.
 func TestLongExtremes(t *testing.T) {

@@ -116,12 +116,12 @@ func (lw *lowerer) fold(s *compile.Step, g folding) (l lowered) {
 // down contiguous columns. It has no function for others.
 func foldFloat[T float](s *compile.Step, g folding, k *kernel.Table[T]) (l lowered) {
 	x := s.In[0]
-	scale := T(1)
-	if s.Op == tensor.OpMean {
-		scale = T(1 / float64(g.count))
-	}
 	if g.count == 0 {
 		return l
+	}
+	by := 1.0
+	if s.Op == tensor.OpMean {
+		by = float64(g.count)
 	}
 	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
 		row, join := rowFold(k, s.Op)
@@ -131,7 +131,7 @@ func foldFloat[T float](s *compile.Step, g folding, k *kernel.Table[T]) (l lower
 		return foldRows(s, g, rows[T, float64]{
 			row:  func(x []T) float64 { return float64(row(x)) },
 			join: join,
-			end:  func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) * scale },
+			end:  func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a / by) },
 		})
 	}
 	if !g.inColumns() {
@@ -146,8 +146,8 @@ func foldFloat[T float](s *compile.Step, g folding, k *kernel.Table[T]) (l lower
 				c := newColumns(r, k, out[i:i+n], g.count)
 				g.eachRow(r, x.Off+at, func(off int) { c.row(in[off : off+n]) })
 				c.finish()
-				if scale != 1 {
-					k.MulS(c.out, c.out, scale)
+				if by != 1 {
+					c.divide(k, T(by))
 				}
 			})
 			return nil

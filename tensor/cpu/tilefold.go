@@ -9,10 +9,10 @@ import (
 // scratch, and joined in double precision with the result of the same row's earlier
 // tiles.
 type tileFold struct {
-	out   compile.Operand
-	row   func(x []float32) float32
-	join  func(a, b float64) float64
-	scale float32
+	out  compile.Operand
+	row  func(x []float32) float32
+	join func(a, b float64) float64
+	by   float64 // divides each result
 }
 
 // tilesFold lowers elementwise operations and a reduction of their last result over the
@@ -29,10 +29,10 @@ func (lw *lowerer) tilesFold(s *compile.Step) func(r *run) error {
 		strides[i] = n
 		n *= shape[i]
 	}
-	f := &tileFold{out: s.Out, scale: 1}
+	f := &tileFold{out: s.Out, by: 1}
 	f.row, f.join = rowFold(lw.table, s.Op)
 	if s.Op == tensor.OpMean {
-		f.scale = float32(1 / float64(shape[kept:].Elems()))
+		f.by = float64(shape[kept:].Elems())
 	}
 	return lw.tileProgram(s, newNestOf(s, shape, strides), f).run
 }
@@ -64,7 +64,7 @@ func (f *tileFold) tile(r *run, x pointer, at, step, rows, m int) {
 // end stores the result that is not stored yet, if there is one.
 func (f *tileFold) end(r *run) {
 	if r.foldAt >= 0 {
-		slice[float32](r.bufs[f.out.Buf])[r.foldAt] = float32(r.foldAcc) * f.scale
+		slice[float32](r.bufs[f.out.Buf])[r.foldAt] = float32(r.foldAcc / f.by)
 	}
 	r.foldAt = -1
 }
