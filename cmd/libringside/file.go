@@ -49,9 +49,10 @@ func (s *session) save(path, options string, ids []int64) error {
 
 // checkpointOptions say what a checkpoint has besides tensors, as JSON.
 type checkpointOptions struct {
-	Names []string          `json:"names"`
-	Step  uint64            `json:"step"`
-	Notes map[string]string `json:"notes"`
+	Names  []string          `json:"names"`
+	Step   uint64            `json:"step"`
+	Notes  map[string]string `json:"notes"`
+	Random *[2]uint64        `json:"random"` // seed and counter; nil for those of now
 }
 
 // Notes of a checkpoint with the state of the session's random numbers. They are those of
@@ -80,6 +81,9 @@ func saveCheckpoint(s *session, dir, options string, ids []int64) error {
 		notes[k] = v
 	}
 	seed, counter := s.s.Random()
+	if o.Random != nil {
+		seed, counter = o.Random[0], o.Random[1]
+	}
 	notes[noteSeed], notes[noteCounter] = strconv.FormatUint(seed, 10), strconv.FormatUint(counter, 10)
 	return s.end(checkpoint.Save(s.pulse, s.s, dir, ps, &checkpoint.Options{Step: o.Step, Notes: notes}))
 }

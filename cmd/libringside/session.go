@@ -511,8 +511,10 @@ func (s *session) about() (string, error) {
 	}
 	defer s.leave()
 	st := s.s.Stats()
+	seed, counter := s.s.Random()
 	text, err := json.Marshal(map[string]any{"engine": s.s.Engine().Name(), "ops": st.Ops, "programs": st.Programs, "uploads": st.Uploads,
-		"uploaded_bytes": st.UploadedB, "fetches": st.Fetches, "live": st.Live, "held": len(s.tensors)})
+		"uploaded_bytes": st.UploadedB, "fetches": st.Fetches, "live": st.Live, "held": len(s.tensors),
+		"random": [2]uint64{seed, counter}})
 	return string(text), err
 }
 

@@ -734,6 +734,8 @@ def _upload(a: Any, d: DType | None, s: Session) -> Tensor:
 
 def _raw_upload(s: Session, d: DType, data: int, nbytes: int, shape: Sequence[int], owner: Any) -> Tensor:
     check_alive(s)
+    if nbytes > 1 << 16 and s._dead:  # else uploads alone would free nothing
+        s._hand()
     n = s._library.ringside_upload(s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
     if n <= 0:
         raise _fail(n)

@@ -42,23 +42,32 @@ def load_notes(path: str | os.PathLike) -> dict[str, str]:
         _native.check(_native.library().ringside_close(file))
 
 
-def _packed(tensors: Mapping[str, Tensor], step: int, notes: Mapping[str, str]) -> tuple[Session, bytes, bytes, int]:
+def _packed(tensors: Mapping[str, Tensor], **options: Any) -> tuple[Session, bytes, bytes, int]:
+    """Returns the session and the arguments of a call, before which all is handed over."""
+    if not tensors:
+        raise ValueError("a checkpoint of no tensors")
     s = next(iter(tensors.values()))._s
-    options = json.dumps({"names": list(tensors), "step": step, "notes": dict(notes)}).encode()
-    return s, options, _ops.pack([t._h for t in tensors.values()]), len(tensors)
+    s._hand()
+    text = json.dumps({"names": list(tensors), **options}).encode()
+    return s, text, _ops.pack([t._h for t in tensors.values()]), len(tensors)
 
 
 def save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], step: int = 0, notes: Mapping[str, str] | None = None) -> None:
     """Writes tensors by name, and the state of the session's random numbers, to a folder,
     and replaces the checkpoint there, as a whole or not at all. The workers that hold the
     tensors write them. `ringside checkpoint` looks into the folder."""
-    s, options, ids, n = _packed(tensors, step, notes or {})
-    _native.number(s._lib.ringside_checkpoint(s._id, os.fsencode(folder), options, ids, n))
+    _save_checkpoint(folder, tensors, step, notes or {}, None)
+
+
+def _save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], step: int, notes: Mapping[str, str], random: list[int] | None) -> None:
+    """Is save_checkpoint of a state of the random numbers that stats told of, or None."""
+    s, options, ids, n = _packed(tensors, step=step, notes=dict(notes), random=random)
+    _native.number(s._library.ringside_checkpoint(s._id, os.fsencode(folder), options, ids, n))
 
 
 def load_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Gives the tensors, which are all that the checkpoint has and of the same shapes, and
     the session's random numbers the values of a checkpoint. It returns {"step": .., "notes": ..}.
     The tensors are parameters or have no graph."""
-    s, options, ids, n = _packed(tensors, 0, {})
+    s, options, ids, n = _packed(tensors)
     return _native.described("ringside_resume", s._id, os.fsencode(folder), options, ids, n)

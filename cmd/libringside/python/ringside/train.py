@@ -51,6 +51,8 @@ class Trainer:
         self.checkpoint, self.every, self.callbacks = checkpoint, every, list(callbacks)
         self.step = optimizer.steps  # how many were taken
         self._skip = 0  # batches of a run that goes on
+        self._before = 0  # steps that the optimizer took before those of this trainer
+        self._marked, self._random = 0, None  # the last step of fit, and the random numbers after it
 
     def fit(self, data: Iterable[Any] | Callable[[int], Iterable[Any]], *, epochs: int = 1, steps: int | None = None,
             resume: bool = False) -> Trainer:
@@ -62,6 +64,8 @@ class Trainer:
         if resume and self.checkpoint is not None and os.path.exists(os.path.join(self.checkpoint, "manifest.json")):
             self.resume()
         skip, self._skip = self._skip, 0
+        self._before = self.optimizer.steps - self.step
+        self._mark()
         train = isinstance(self.model, Module) and self.model.train
         if train:
             train()
@@ -73,10 +77,18 @@ class Trainer:
         self._end()
         return self
 
-    def _end(self) -> None:
-        self.optimizer.zero_grad()  # of batches without a step
+    def _mark(self) -> None:
+        """Notes that all batches so far had their step: a run that goes on takes those after
+        this again."""
         if self.checkpoint is not None:
-            self.save()
+            self._marked, self._random = self.step, next(iter(self.optimizer.params.values())).session.stats["random"]
+
+    def _end(self) -> None:
+        """Saves the run as it was after its last step."""
+        self.optimizer.zero_grad()  # of batches without a step
+        self.step = self.optimizer.steps - self._before  # Ctrl-C may come right after a step
+        if self.checkpoint is not None:
+            self._save(self._random if self.step == self._marked else None)
 
     def _epochs(self, data: Any, epochs: int, steps: int | None, skip: int) -> None:
         waiting = 0  # batches whose step was not taken
@@ -106,6 +118,7 @@ class Trainer:
         loss.session.flush()
         progress = Progress(self.step, epoch, loss, optimizer.lr)
         ends = [callback(progress) is True for callback in self.callbacks]
+        self._mark()
         if self.checkpoint is not None and self.every and self.step % self.every == 0:
             self.save()
         return any(ends)
@@ -134,7 +147,11 @@ class Trainer:
         the checkpoint's folder."""
         if self.checkpoint is None:
             raise ValueError("a trainer without a checkpoint's folder")
-        files.save_checkpoint(self.checkpoint, self._tensors(self.optimizer.state_dict()), self.step, {"accumulate": str(self.accumulate)})
+        self._save(None)
+
+    def _save(self, random: list[int] | None) -> None:
+        tensors = self._tensors(self.optimizer.state_dict())
+        files._save_checkpoint(self.checkpoint, tensors, self.step, {"accumulate": str(self.accumulate)}, random)
 
     def resume(self) -> None:
         """Goes on with the run in the checkpoint's folder: the next fit leaves out the

@@ -709,6 +709,16 @@ def test_handlers_may_record():
         """)
 
 
+def test_uploads_free():
+    """A program that only uploads holds few of the large tensors that it let go."""
+    with rs.session(in_process=True) as s:
+        a = np.zeros(1 << 16, np.float32)
+        for _ in range(50):
+            x = rs.asarray(a)
+            assert len(s._dead) < 3
+        assert x.shape == a.shape and s.stats["held"] < 3
+
+
 def test_many_drops():
     with rs.session(in_process=True) as s:
         y = x = rs.ones(4)

@@ -104,6 +104,57 @@ def test_interrupt_saves(tmp_path):
         assert again.step == trainer.step >= 3 and weights(again) == weights(trainer)
 
 
+class Stop:
+    """Calls a function, and in place of its n-th return comes Ctrl-C."""
+
+    def __init__(self, f, n):
+        self.f, self.left = f, n
+
+    def __call__(self, *args, **options):
+        result = self.f(*args, **options)
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+        return result
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("where", ["batch", "step", "end"])
+def test_goes_on_after_half_a_step(tmp_path, accumulate, where):
+    """What was drawn for batches without a step is drawn again, and a step that was taken
+    counts: after Ctrl-C in a batch or right after a step, and at an end within a step."""
+    with rs.session(in_process=True):
+        options = {"accumulate": accumulate, "checkpoint": tmp_path / "run"}
+        whole = made(accumulate=accumulate).fit(BATCHES, epochs=3)
+        first = made(**options)
+        if where == "batch":
+            first.loss = Stop(loss, 7)
+        elif where == "step":
+            first.optimizer.step = Stop(first.optimizer.step, 2)
+        if where == "end":
+            first.fit(BATCHES, epochs=2)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                first.fit(BATCHES, epochs=3)
+        second = made(seed=9, **options).fit(BATCHES, epochs=3, resume=True)
+        assert second.step == second.optimizer.steps == whole.step and weights(second) == weights(whole)
+
+
+def test_checkpoint_after_what_is_recorded(tmp_path):
+    """What was recorded before a checkpoint is loaded has the values from before."""
+    with rs.session(in_process=True):
+        w = rs.ones(4)
+        (w + 1.0).numpy()
+        rs.save_checkpoint(tmp_path, {"w": w})
+        w += 4.0
+        y, target = w + 1.0, w + 1.0
+        rs.load_checkpoint(tmp_path, {"w": w})
+        assert y.tolist() == [6] * 4 and w.tolist() == [1] * 4
+        rs.load_checkpoint(tmp_path, {"w": target + 1.0})  # which the library does not know yet
+        with pytest.raises(ValueError, match="no tensors"):
+            rs.save_checkpoint(tmp_path, {})
+
+
 def test_bad_options():
     with rs.session(in_process=True):
         with pytest.raises(ValueError, match="expected at least 1"):
