@@ -24,17 +24,17 @@ type value struct {
 	// if there is one, does not hold them yet: see small.go.
 	bytes  []byte
 	behind bool
-	sent   bool             // behind, and in the page of a run
-	page   driver.DevicePtr // where, in the run that sends it
-	coming bool             // the program that made it copies it to the host
+	sent   bool             // it is behind, and a run has sent it in its page
+	page   driver.DevicePtr // where it is in the page of the run that sends it
+	coming bool             // the program that made it also copies it to the host
 
-	made *graphs // those of its program, nil for none
-	out  int     // which of the program's outputs it is
+	made *graphs // the graphs of the program that made it, nil for none
+	out  int     // which of that program's outputs it is
 
 	from *pending // the program that made it, if that may fail
 
-	run   uint64 // number of the run or FreeUnread that it was last an input of
-	twice bool   // it is more than one of that run's inputs
+	run   uint64 // number of the last run or FreeUnread of which it was an input
+	twice bool   // that run has it as more than one input
 }
 
 // exclusive reports whether a program may write to v's memory: it has no other reference,
@@ -43,10 +43,10 @@ func (v *value) exclusive() bool {
 	return v.block != nil && !v.behind && !v.twice && v.block.Refs() == 1
 }
 
-// spare is a block that no value has, since a run.
+// spare is a block that no value uses any more.
 type spare struct {
 	*shm.Block
-	freed uint64
+	freed uint64 // space.runs when the last value let go of it
 }
 
 // maxSpare is how many runs a block stays spare before it goes back to the device.
@@ -58,27 +58,27 @@ type space struct {
 	dev    *Device
 	stream *memory.Stream // nil before the first value
 	values map[uint64]*value
-	temp   *shm.Block   // temporaries, as large as a program needed
+	temp   *shm.Block   // temporaries of programs, as large as the largest has needed
 	got    []*value     // the inputs of the run that is being prepared
-	runs   uint64       // its number, above that of a FreeUnread before it
-	queued int          // elements that kernels on their way compute
-	hosts  []*shm.Block // the last answer of Host
-	read   []byte       // the last answer of Read
+	runs   uint64       // number of the last run or FreeUnread, which count it up
+	queued int          // elements that the kernels in flight compute
+	hosts  []*shm.Block // the slice that Host returned last, used again
+	read   []byte       // the bytes that Read returned last, used again
 	graphs map[*compiled]*graphs
 
-	mu    sync.Mutex // the space's user beside Device.flush
-	spare []spare    // for the next values of the space; the oldest first
+	mu    sync.Mutex // guards spare: another space's alloc may flush it
+	spare []spare    // blocks for the next values of the space, the oldest first
 
 	bound bool // the thread has the device's context until do ends
 	kept  int  // bytes of values that are behind
 
-	late   []*pending // programs of whose end the host does not know
-	pinned []byte     // for scalars, and results that the host reads
-	taken  int        // bytes of it in use
+	late   []*pending // programs that may have failed: the host does not know yet
+	pinned []byte     // host memory for scalars, and for results that the host reads
+	taken  int        // bytes of pinned that are in use
 
 	records records // of failures
 
-	failed *device.Failure // the oldest that was not reported
+	failed *device.Failure // the oldest failure that was not reported, nil for none
 }
 
 // Lookup implements device.Space.
@@ -126,9 +126,10 @@ func noSpace(err error) error {
 	return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 }
 
-// free gives up a value's reference to its block. Later work of the stream may use the
-// memory at once, so that programs which are run again find their results at the same
-// addresses, however late the device is.
+// free gives up a value's reference to its block. If it was the last one the block
+// becomes spare, and later work of the stream may use its memory at once. So a program
+// that is run again has its results at the same addresses, however far the device is
+// behind.
 func (s *space) free(b *shm.Block) {
 	switch {
 	case b == nil:
@@ -141,9 +142,9 @@ func (s *space) free(b *shm.Block) {
 	}
 }
 
-// reuse returns a spare block of n bytes, nil if there is none. It takes that of the
-// lowest address: which one it is does not depend on the order in which they were freed,
-// which may change from step to step.
+// reuse returns a spare block of n bytes, nil if there is none. It takes the one with the
+// lowest address, so that the choice does not depend on the order in which blocks were
+// freed: that may change from step to step of a training run.
 func (s *space) reuse(n int) *shm.Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +162,8 @@ func (s *space) reuse(n int) *shm.Block {
 	return b
 }
 
-// flush gives the blocks that are spare since before a run back to the device, when the
-// stream has come here.
+// flush gives the blocks that became spare before a run back to the device. The device
+// has them once it has done all work that is in the stream now.
 func (s *space) flush(run uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *space) flush(run uint64) {
 	s.spare = slices.Delete(s.spare, 0, n)
 }
 
-// spare returns how many bytes spaces have to spare.
+// spare returns the bytes of the spare blocks of all spaces.
 func (d *Device) spare() (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +189,7 @@ func (d *Device) spare() (n int64) {
 	return n
 }
 
-// flush gives back what spaces have to spare.
+// flush gives the spare blocks of all spaces back to the device.
 func (d *Device) flush() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,7 +240,8 @@ func (s *space) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
 const maxHeld = 16
 
 // Import implements device.Space. A small value that is not going to be updated stays on
-// the host, see small.go. Pinned memory of this process is read later, all other at once.
+// the host, see small.go. The stream may read pinned memory of this process after Import
+// has returned. Import itself reads all other memory.
 func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
 	n, err := s.imports(id, d, shape, b)
 	if err == nil && n > 0 {
@@ -400,7 +402,7 @@ func (s *space) Sync() error {
 func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
 	s.hosts = s.hosts[:0]
 	err := s.copies(ids)
-	if e := s.Sync(); e != nil { // of an earlier program: told once, may explain err
+	if e := s.Sync(); e != nil { // of an earlier program: it may be why err is set
 		err = e
 	}
 	if err == nil {
@@ -474,7 +476,8 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 	return s.read[:n], s.stream.Read(s.read[:n], s.at(v.block)+driver.DevicePtr(off))
 }
 
-// Free implements device.Space. The memory goes back when the stream has come here.
+// Free implements device.Space. Work that is in the stream already may still use the
+// memory, and work that follows may use it for other values (see free).
 func (s *space) Free(id uint64) {
 	if v := s.values[id]; v != nil {
 		delete(s.values, id)
@@ -483,8 +486,8 @@ func (s *space) Free(id uint64) {
 	}
 }
 
-// FreeUnread implements device.Space. A program that is run again finds its results where
-// the last run's were if those are freed now.
+// FreeUnread implements device.Space. If the results of a program's last run are freed
+// now, its next run has its results at the same addresses.
 func (s *space) FreeUnread(ids, inputs []uint64) {
 	s.runs++
 	for _, id := range inputs {
@@ -499,7 +502,8 @@ func (s *space) FreeUnread(ids, inputs []uint64) {
 	}
 }
 
-// Close implements device.Space. It waits for the work on its way, which uses the memory.
+// Close implements device.Space. It waits for the work in the stream, which uses the
+// memory.
 func (s *space) Close() {
 	for id := range s.values {
 		s.Free(id)

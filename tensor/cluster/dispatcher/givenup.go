@@ -37,7 +37,8 @@ func (d *Dispatcher) giveUp(s *session, p *peer, m *ipc.Message) bool {
 	if len(s.workers) == 1 || wire.Parse(m.Body, &fail) != nil {
 		return false
 	}
-	// serve finds it lost, after its last messages
+	// w's connection has ended. serve calls lost for w when it has handled w's last
+	// messages.
 	ended := func(w *peer) bool { return w != p && w.conn.Err() != nil }
 	if fail.Code != wire.CodeWorkerGone && !slices.ContainsFunc(s.workers, ended) {
 		return false
@@ -51,8 +52,9 @@ func (d *Dispatcher) giveUp(s *session, p *peer, m *ipc.Message) bool {
 	return true
 }
 
-// failGivenUp fails the sessions whose grace period is over and whose workers all seem to
-// be alive, with the reason of the first worker that gave it up.
+// failGivenUp fails the sessions whose grace period is over, each with the reason of the
+// first worker that gave it up. A session of which a worker was found to be gone
+// meanwhile has failed already.
 func (d *Dispatcher) failGivenUp(now time.Time) (worked bool) {
 	for len(d.givenUp) > 0 && (d.givenUp[0].session.over || !now.Before(d.givenUp[0].until)) {
 		g := d.givenUp[0]

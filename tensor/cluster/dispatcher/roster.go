@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	// coldLooks is how many peers that had nothing to do lately a round looks at: of some
-	// hundred, one of them waits for some 10 rounds at most.
+	// coldLooks is how many idle peers, those that are not warm, a round looks at.
+	// Each of 320 idle peers waits for 10 rounds at most.
 	coldLooks = 32
 
-	// warmRounds is for how many rounds a peer is looked at in each of them after it had
-	// something to do. A dispatcher makes so many while it waits for a message, before it
-	// sleeps.
+	// warmRounds is for how many rounds a peer stays warm after it had something to
+	// do: each of these rounds looks at it. A dispatcher without messages makes about
+	// as many rounds before it sleeps.
 	warmRounds = 1024
 )
 
-// roster is the peers, and which of them a round looks at. Those that had something to do
-// lately are looked at in each round, and the others by turns: many peers that say
-// nothing do not delay the others' messages. Before the dispatcher sleeps it looks at all
-// of them.
+// roster holds the peers and chooses those that a round looks at: all warm ones, which
+// had something to do lately, and some of the others in turn. So many peers that send
+// nothing do not delay the others' messages. The last round before the dispatcher sleeps
+// looks at all peers.
 type roster struct {
 	all   []*peer
 	warm  []*peer // those of all that are looked at in each round
 	first int     // index in warm of the peer that is served first
 	next  int     // index in all of the next other peer
-	gone  bool    // a peer is gone that is still here
+	gone  bool    // all and warm still hold a peer that is gone
 
 	parking bool // the next round is the last one before the dispatcher sleeps
 	look    []*peer
 
-	// the clients and controls that idle counts, unless changed
+	// idlers are the last results of idle, by role. They are out of date if changed.
 	changed bool
 	idlers  map[ipc.Role]idlers
 }
@@ -57,8 +57,9 @@ func (r *roster) warmUp(p *peer) {
 	p.warm = warmRounds
 }
 
-// round returns the peers that a round looks at, valid until the next. Another one is
-// first each time, so that it is not always the same that finds a queue full.
+// round returns the peers that a round looks at. The slice is valid until the next call.
+// The warm peers begin with a different one each time, so that it is not always the same
+// peer that finds a queue full.
 func (r *roster) round() []*peer {
 	r.warm = slices.DeleteFunc(r.warm, func(p *peer) bool {
 		if p.warm > 0 {
@@ -85,7 +86,8 @@ func (r *roster) round() []*peer {
 	return r.look
 }
 
-// sweep removes the peers that are gone. Nothing of the last round keeps their memory.
+// sweep removes the peers that are gone, also from the slice of the last round, which
+// would keep their memory.
 func (r *roster) sweep() {
 	if !r.gone {
 		return

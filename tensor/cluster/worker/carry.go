@@ -23,32 +23,33 @@ import (
 // A failure that only one worker may have, such as too little memory for its part, must
 // not leave the others waiting. The worker that fails goes through the rest of the plan
 // and takes part in its collectives with meaningless bytes. At the end of a batch the
-// workers vote (see vote.go): it failed on all of them or on none.
+// workers vote (see vote.go), so that the batch has failed on all of them or on none.
 type carrier struct {
 	*base
 	*team
-	// ctx is that of calls of the groups: it is done when the session is over.
+	// ctx is the context of calls of the groups. It is cancelled when the session ends.
 	ctx context.Context
 
-	next   uint64   // id for the next value in the space, whose ids are the worker's own
-	ids    []uint64 // values of the plan under way, by shard.Var
-	ballot []byte   // of votes that ride on a value
+	next   uint64   // id of the next value in the space; the worker chooses its ids
+	ids    []uint64 // ids of the values of the plan that runs, by shard.Var
+	ballot []byte   // memory for votes that travel with a value
 
-	// took is how long collectives ran, hidden how much of this while programs ran.
+	// took is how long collectives ran, hidden the part of it in which the worker did not
+	// wait for them.
 	took, hidden time.Duration
 }
 
 // movement is one tensor of a collective that was started.
 type movement struct {
 	group    *collective.Group
-	work     *collective.Work // nil if it is done
-	err      error            // its error, if it is done
-	src, dst *shm.Block       // a reference each; nil for no bytes
+	work     *collective.Work // nil if the call has returned
+	err      error            // of a call that has returned
+	src, dst *shm.Block       // u holds a reference to each; nil for no bytes
 	began    time.Time        // zero while the worker does not measure
 	moved    int64            // bytes sent
 
-	near    bool           // where the values are, not in host memory
-	pending device.Pending // its result then
+	near    bool           // the devices move the values, without host memory
+	pending device.Pending // the result, if near
 }
 
 // release releases the memory of a movement.
@@ -65,10 +66,12 @@ func (u *movement) release() {
 }
 
 // carry does this rank's steps of a plan. inputs are ids in the space, 0 for a value that
-// is not there. It returns the ids of the plan's outputs, 0 for those of other stages.
+// this worker does not have. It returns the ids of the plan's outputs, 0 for those of
+// other stages.
 //
-// If failed is not nil, and from the first failure on, carry only takes part in the
-// collectives, with meaningless bytes, and returns that error. errTeam ends the session.
+// If failed is not nil, carry runs no program: it only takes part in the collectives,
+// with meaningless bytes, and returns that error. It does the same after a first failure
+// of its own. An error that is errTeam ends the session.
 func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
 	if cap(c.ids) < r.values {
 		c.ids = make([]uint64, r.values)
@@ -123,8 +126,8 @@ func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scala
 	return c.outputs(r, ids, first)
 }
 
-// outputs returns the ids of a plan's outputs, each a value of its own, and frees the
-// other values from first on.
+// outputs returns the ids of a plan's outputs, a different one for each (see unique). It
+// frees all other values whose ids are first or larger.
 func (c *carrier) outputs(r *rankPlan, ids []uint64, first uint64) (outs []uint64, err error) {
 	outs = make([]uint64, len(r.plan.Outputs))
 	for i, o := range r.plan.Outputs {
@@ -139,7 +142,7 @@ func (c *carrier) outputs(r *rankPlan, ids []uint64, first uint64) (outs []uint6
 	return outs, err
 }
 
-// freeFrom frees the values with ids from first on, except outs.
+// freeFrom frees the values whose ids are first or larger, except outs.
 func (c *carrier) freeFrom(first uint64, outs []uint64) {
 	keep := make(map[uint64]bool, len(outs))
 	for _, id := range outs {
@@ -152,8 +155,8 @@ func (c *carrier) freeFrom(first uint64, outs []uint64) {
 	}
 }
 
-// unique returns id if the value was made from first on and is not in taken, otherwise
-// the id of an alias.
+// unique returns id if this plan made the value (its id is first or larger) and taken
+// does not have it. Otherwise it makes an alias of the value and returns the alias's id.
 func (c *carrier) unique(id, first uint64, taken []uint64) (uint64, error) {
 	if id >= first && !slices.Contains(taken, id) {
 		return id, nil
@@ -198,8 +201,8 @@ func (c *carrier) runStep(step *planStep, ids []uint64, scalars []float64) error
 	return nil
 }
 
-// origin returns the error of a step's program, with the instruction of the client's
-// program that the one which failed was made of.
+// origin returns the error of a step's program. If it names an instruction, the result
+// names instead that of the client's program from which the instruction was made.
 func (step *planStep) origin(err error) error {
 	var at *tensor.RunError
 	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(step.Run.Origin) {
@@ -208,8 +211,8 @@ func (step *planStep) origin(err error) error {
 	return err
 }
 
-// originError returns err, in which a *device.Failure is replaced by the error of the
-// step whose program failed.
+// originError returns err or, if err is a *device.Failure, the error of the step whose
+// program failed (see origin).
 func originError(err error, steps []planStep) error {
 	var late *device.Failure
 	if !errors.As(err, &late) {
@@ -257,7 +260,7 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 	return all, failed
 }
 
-// sends counts a call of a collective in g that sends n bytes.
+// sends counts one call in g, which sends n bytes, and notes in u when it began.
 func (c *carrier) sends(u *movement, g *collective.Group, n int64) {
 	u.group = g
 	c.traffic.calls++
@@ -287,9 +290,9 @@ func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint6
 	return []movement{*u}, failed
 }
 
-// buffers finds the host memory of a value that a collective reads, and out bytes for the
-// result: the same memory if the value is dead, the collective works in place, and
-// nothing else has the memory.
+// buffers sets u.src to the host memory of value id, which a collective reads, and u.dst
+// to memory of out bytes for its result. Both are the same memory if the value is dead,
+// the collective works in place, and nothing else refers to the memory.
 func (c *carrier) buffers(u *movement, id uint64, out int, dead, inPlace bool) error {
 	blocks, err := c.space.Host(id)
 	if err != nil {
@@ -311,7 +314,7 @@ func (c *carrier) buffers(u *movement, id uint64, out int, dead, inPlace bool) e
 	return nil
 }
 
-// alloc allocates n bytes for a result.
+// alloc sets u.dst to n bytes of host memory for a result.
 func (c *carrier) alloc(u *movement, n int) (err error) {
 	if n == 0 {
 		return nil
@@ -322,15 +325,15 @@ func (c *carrier) alloc(u *movement, n int) (err error) {
 	return nil
 }
 
-// showBytes is the size from which on a tensor is shown to the other workers. Smaller
-// ones are sent beside a flag, or copied once through a slot.
+// showBytes is the least size of a tensor whose memory is shown to the other workers. A
+// collective copies smaller ones, through memory of its own.
 const showBytes = 8 << 10
 
 // show lets the workers of g on this host read the memory of a block, so that a
-// collective reads it there: they map each segment once. The block stays as it is until
-// the collective has ended here, which is after the last of them has read it, for a
-// movement has a reference to it. A client's memory cannot be shown, nor a segment that
-// could be shrunk while it is read; these are copied, as for workers of other hosts.
+// collective reads it there: they map each segment once. The movement has a reference to
+// the block until the collective has ended here, and it ends here only after the last
+// worker has read the block. A client's memory cannot be shown, nor a segment that could
+// shrink while it is read. These are copied, as they are for workers of other hosts.
 func (c *carrier) show(g *collective.Group, b *shm.Block) {
 	if b == nil || b.ReadOnly() || b.Len() < showBytes {
 		return
@@ -341,8 +344,8 @@ func (c *carrier) show(g *collective.Group, b *shm.Block) {
 	}
 }
 
-// wait waits for a collective's end and makes values of the results. Its error is
-// errTeam; any other error goes to failed.
+// wait waits for a collective's end and makes values of the results. It returns errTeam
+// if the collective failed, and stores any other error in failed.
 func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed *error) error {
 	var broken error
 	waiting, took := time.Now(), time.Duration(0)
@@ -386,7 +389,8 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 	return broken
 }
 
-// waited notes that a collective is over, for which the worker has waited since asked.
+// waited tells the monitor that a collective has ended. The worker began to wait for it
+// at asked.
 func (c *carrier) waited(kind protocol.Kind, u *movement, asked time.Time) {
 	event := wire.EventCollective
 	if u.work != nil {

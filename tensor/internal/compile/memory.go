@@ -11,8 +11,9 @@ import (
 type allocator struct {
 	plan  *Plan
 	align int // of temporaries, a power of two
-	// fallible is the last step that can fail on the values of its operands, or -1. The
-	// memory of inputs is written only after it.
+	// fallible is the last step that can fail because of its operands' values, such
+	// as an index out of range; -1 for none. Only later steps write to the memory of
+	// inputs, so that a program that fails leaves its inputs as they were.
 	fallible int
 }
 
@@ -53,9 +54,10 @@ func (a *allocator) covers(o Operand, like *Operand) bool {
 		a.plan.Buffers[o.Buf].Size == a.plan.Buffers[like.Buf].Size
 }
 
-// overwritable returns an operand of step k that output j can overwrite: an entire buffer
-// that ok accepts, read element by element, and read nowhere else by this step or a later
-// one.
+// overwritable returns the buffer of an operand of step k that output j can overwrite.
+// The operand is the entire buffer, which ok accepts. The step reads each element of it
+// before it writes that element of the output. No other operand or output of the step
+// uses the buffer in another way, and no later step reads it.
 func (a *allocator) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found bool) {
 	s := &a.plan.Steps[k]
 	out := s.Outs()[j]
@@ -150,7 +152,8 @@ func (a *allocator) takeDonated() {
 	}
 }
 
-// writeInPlace merges temporary outputs with operands that no later step reads.
+// writeInPlace gives temporary outputs the buffers of temporary operands that no later
+// step reads.
 func (a *allocator) writeInPlace() {
 	into := make([]int, len(a.plan.Buffers))
 	for i := range into {
@@ -180,7 +183,7 @@ func (a *allocator) writeInPlace() {
 }
 
 // place assigns the offsets of temporaries, largest first. Each gets the lowest offset
-// that is free during its lifetime (Pisarchyk and Lee 2020, greedy by size).
+// that is free from its first to its last step (Pisarchyk and Lee 2020, greedy by size).
 func (a *allocator) place() {
 	var temps []int
 	for i := range a.plan.Buffers {

@@ -18,9 +18,9 @@ const (
 )
 
 // tiles joins elementwise steps over the same elements, so that values between them stay
-// in the nearest cache. A group takes the place of one of its members. That is the last
-// one if no other step reads a result before it, or an earlier one if all operands of the
-// others exist there. No result changes.
+// in the nearest cache. The joined step runs at the place of one of its members: of the
+// last one, if no step outside the group reads a result before that, or of an earlier
+// one, if the operands of all members exist there. No result changes.
 func (rw *rewriter) tiles(g *graph, e *edit) {
 	t := &tiler{rw: rw, g: g, of: map[int]*group{}}
 	for k := range rw.plan.Steps {
@@ -42,9 +42,9 @@ func (rw *rewriter) tiles(g *graph, e *edit) {
 // group is a list of steps, in order, that become one.
 type group struct {
 	steps []int
-	at    int // the step in whose place it runs
-	shape tensor.Shape
-	in    []Operand // tensors, with strides for shape
+	at    int          // the member in whose place the group runs
+	shape tensor.Shape // over whose elements it runs
+	in    []Operand    // tensors that it reads, with strides for shape
 }
 
 type tiler struct {
@@ -88,7 +88,7 @@ func (t *tiler) position(k int) int {
 }
 
 // add makes a group of step k and joins it with the groups that compute its operands. If
-// there are none, add joins it with one group that reads the same operand.
+// it can join none of them, add joins it with a group that reads the same operand.
 func (t *tiler) add(k int) {
 	s := &t.rw.plan.Steps[k]
 	t.of[k] = &group{steps: []int{k}, at: k, shape: s.Out.Shape, in: t.tensors(s)}
@@ -125,8 +125,9 @@ func (t *tiler) before(buf, k int) []use {
 	return r[:n]
 }
 
-// join makes one group of p and q, in the place of either, unless that changes the order
-// of reads and writes or exceeds a limit.
+// join makes one group of p and q, which runs at the place of p or of q. It returns
+// false, and changes nothing, if at neither place every value would be written before it
+// is read, or if a limit would be exceeded.
 func (t *tiler) join(p, q *group) bool {
 	if p.shape.Elems() != q.shape.Elems() || len(p.steps)+len(q.steps) > maxTileOps {
 		return false
@@ -171,8 +172,8 @@ func (t *tiler) join(p, q *group) bool {
 	return true
 }
 
-// movesDown reports whether g can run as late as at: no step outside it reads a result
-// before.
+// movesDown reports whether g can run as late as at. It can if no step up to there,
+// except those of mine, reads a result of g.
 func (t *tiler) movesDown(g *group, at int, mine func(int) bool) bool {
 	for _, k := range g.steps {
 		for _, u := range t.g.readers[t.rw.plan.Steps[k].Out.Buf] {
@@ -184,8 +185,8 @@ func (t *tiler) movesDown(g *group, at int, mine func(int) bool) bool {
 	return true
 }
 
-// movesUp reports whether g can run as early as at: its operands exist there, and no
-// barrier lies between.
+// movesUp reports whether g can run as early as at. It can if its operands exist there,
+// or steps of mine compute them, and no OpBarrier lies between at and a step of g.
 func (t *tiler) movesUp(g *group, at int, mine func(int) bool) bool {
 	era := func(k int) int { return t.rw.era[t.rw.plan.Steps[k].Instr] }
 	for _, k := range g.steps {
@@ -232,8 +233,9 @@ func (t *tiler) merge(g *group) Step {
 	return f
 }
 
-// argument returns the index of o, an operand of a step over shape, for the body of f. It
-// adds scalars and tensors that f does not have yet.
+// argument returns what stands for o, an operand of a step over shape, in Inst.In: -1-i
+// for the result of f.Body[i], which made maps from its buffer, otherwise the index of o
+// in f.In. It appends o, seen with shape to, if f.In does not have it yet.
 func (f *Step) argument(o Operand, shape, to tensor.Shape, made map[int]int) int {
 	if o.Scalar < 0 {
 		if i, ok := made[o.Buf]; ok {

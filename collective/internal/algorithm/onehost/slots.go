@@ -13,14 +13,14 @@ type exchange struct {
 	work   work
 	pair   pairLine
 
-	inLine int // the largest contribution that travels in a line
-	flat   int // and in a flat slot
-	chunk  int
+	inLine int // bytes of the largest contribution that travels in a line
+	flat   int // bytes of the largest contribution that travels in a flat slot
+	chunk  int // bytes of a staging slot
 	spread int // the largest broadcast whose root does not wait
 	staged bool
 
-	held  [2]uint64              // the staging slots that this rank fills
-	turn  int                    // of those, the one that was used last
+	held  [2]uint64              // numbers of the staging slots that this rank fills
+	turn  int                    // index in held; the other one is filled next
 	noted [entries]protocol.Call // the calls in this rank's entries, but for Seq
 	stats Stats
 }
@@ -33,17 +33,18 @@ type Stats struct {
 	Staged uint64 // contributions through staging slots
 }
 
-// work is what a call works with, made once.
+// work is the memory that every call works with. All slices but even are indexed by rank.
 type work struct {
-	// by rank: of this rank's source for it; of its source; in dst
-	give, want, into []protocol.Slice
-	total            []int // by rank: the bytes of its source, 0 for none
-	// by rank: of its source, as it said at the first meeting
-	location []uint64
-	// by rank: its source, nil while staged; its destination
-	base, made [][]byte
-	srcs, dsts [][]byte
-	even       []int // counts of parts of one length
+	give []protocol.Slice // the part of this rank's source that goes to rank p
+	want []protocol.Slice // the part of p's source that comes to this rank
+	into []protocol.Slice // where in this rank's destination that part goes
+
+	total    []int    // bytes of p's source, 0 for none
+	location []uint64 // of p's source, as p said at the first meeting
+
+	base, made [][]byte // p's source, nil while it is staged; p's destination
+	srcs, dsts [][]byte // operands and results of a fold
+	even       []int    // filled by Request.Parts: counts of parts of one length
 }
 
 // newWork returns the work of n ranks.
@@ -67,23 +68,23 @@ func (w *work) reset() {
 
 // # Which rank fills a slot
 //
-// The lines of a slot come to the core that reads them. If the rank that filled a slot
-// filled it again, the lines would have to come back first, with nothing of use in them.
-// So of two ranks, the one that has read a slot fills it next. docs/decisions.md has the
-// measurement.
+// Reading a slot brings its cache lines to the reader's core. If the rank that filled the
+// slot filled it again, its core would first have to fetch these lines back, although
+// their contents are no longer needed. So of two ranks, the one that has read a slot
+// fills it next. docs/decisions.md has the measurement.
 //
-// This is safe: between the meeting after which a rank reads a slot and the meeting
-// before which it has filled it, no other rank touches that slot. The rank that had
-// filled it has read another one meanwhile, and fills that.
+// This is safe. A rank reads the slot after one meeting and has filled it before a later
+// one; between these two meetings the other rank does not touch the slot. The other rank
+// has read another slot meanwhile, and fills that.
 //
-//   - Flat slots: each page has one that is used. At meetings of even epochs each rank
-//     fills its own, at those of odd epochs the other's (sharePages). So the slot that a
-//     rank fills is the one that it read at the meeting before.
-//   - Staging slots: a rank holds two, at first those of its page, and fills them by
-//     turns. At an all-reduce both ranks have filled one, and these change hands as they
-//     are read (takeSlot). A slot that only one rank gives stays with it.
+//   - Flat slots: one in each page is used. For meetings of even epochs each rank fills
+//     that of its own page, for meetings of odd epochs that of the other's (sharePages).
+//     So a rank fills the slot that it read at the meeting before.
+//   - Staging slots: a rank holds two, at first those of its page, and fills them in
+//     turn. In an all-reduce each rank fills one and then holds the one that it reads
+//     (takeSlot). In a call in which one rank alone fills a slot, the rank keeps it.
 //
-// More than two ranks fill their own.
+// Of more than two ranks each fills the slots of its own page.
 
 // fillFlat gives b through a flat slot at the next meeting.
 func (c *exchange) fillFlat(b []byte) {
@@ -115,8 +116,10 @@ func (c *exchange) slot(p int, number uint64) []byte {
 }
 
 // takeSlot returns the staging slot that p, the other of two ranks, has filled for the
-// meeting just over. This rank holds it from now on and fills it next. p takes the slot
-// that this rank has filled.
+// meeting just over. This rank holds that slot from now on and fills it next; p holds the
+// slot that this rank has filled. Each rank gives the slots of its own page the numbers 0
+// and 1, and those of the other's page 2 and 3. So 2 is added to or taken from p's
+// number.
 func (c *exchange) takeSlot(p int) []byte {
 	number := c.announced(p)
 	c.held[c.turn], c.held[c.turn^1] = c.held[c.turn^1], number&3^2
@@ -124,9 +127,9 @@ func (c *exchange) takeSlot(p int) []byte {
 }
 
 // takeOver returns the destinations of a fold into dst that reads a slot of p, the other
-// of two ranks: dst and, where vectors store it on the way, the slot. The slot's contents
-// are of no use any more, but its lines then belong to this core alone, and the rank that
-// fills the slot next gets them faster.
+// of two ranks: dst and, if the fold is by vectors, the slot itself. The contents of the
+// slot are no longer needed. But storing there makes its cache lines this core's alone,
+// and the rank that fills the slot next gets them faster.
 func (c *exchange) takeOver(dst []byte, p int) [][]byte {
 	w := &c.work
 	w.dsts[0] = dst
