@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -182,5 +184,49 @@ func TestPageBlocks(t *testing.T) {
 	t.Logf("%d blocks", n)
 	if n < 5 {
 		t.Errorf("%d blocks were found, expected at least 5", n)
+	}
+}
+
+// TestContributingNames checks that the sources have the names which CONTRIBUTING.md and
+// the pages of docs/contributing give: an identifier in backticks is a word of a file.
+func TestContributingNames(t *testing.T) {
+	word, quoted := regexp.MustCompile(`[A-Za-z_]\w*`), regexp.MustCompile("`([A-Za-z_]\\w*)`")
+	have := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (d.Name() == "bin" || d.Name() == "docs" || strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.Name() != "Makefile" && !slices.Contains([]string{".go", ".py", ".c", ".h", ".cu", ".sh", ".html"}, filepath.Ext(path)):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		for _, w := range word.FindAllString(string(b), -1) {
+			have[w] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/contributing/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range append(pages, "CONTRIBUTING.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(string(b), -1) {
+			if n++; !have[m[1]] {
+				t.Errorf("%s names %s, which is in no source", page, m[1])
+			}
+		}
+	}
+	if n < 300 {
+		t.Errorf("%d names were found, expected at least 300", n)
 	}
 }
