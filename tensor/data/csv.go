@@ -114,7 +114,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 				x, err := strconv.ParseFloat(text, 32)
 				if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 					line, _ := in.FieldPos(c)
-					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number", ErrFormat, name, line, names[c], field)
+					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (the label is column %.40q)", ErrFormat, name, line, names[c], field, names[label])
 				}
 				if c == label {
 					t.Target = append(t.Target, float32(x))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -124,6 +125,9 @@ func beside(path string) (*os.File, error) {
 		return nil, fmt.Errorf("%w: write %s: it is %s, expected a regular file or none", ErrFormat, path, kind(st.Mode()))
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("safetensors: write %s: the folder %s is not there: %w", path, filepath.Dir(path), fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: write %s: %w", path, err)
 	}

@@ -1,6 +1,8 @@
 // Command classifier trains a network on a table of comma-separated values, whose last
 // column is the class, and says how often it is right about rows that it did not see.
-// Without an argument it takes points.csv: two features, three classes.
+// Without an argument it takes points.csv: two features, three classes. A program that
+// predicts makes the same network, has nn.Load read the saved weights into it, and takes
+// Forward(x).Argmax(-1), the number of the class in the order that is printed.
 //
 //	go run .
 //	go run . -epochs 300 -save model.safetensors mine.csv

@@ -76,13 +76,16 @@ Nothing is encrypted between hosts without --tls, which all of them need where s
 			}
 			listeners := []ipc.Listener{l}
 			if far != "" {
-				if ipc.WeakSecret(secret) {
+				if len(secret) > 0 && ipc.WeakSecret(secret) {
 					log.Warn("the secret can be guessed by strangers; make a random one: head -c 32 /dev/urandom | base64", "secret-file", known.file)
 				}
 				l, err := tcp.New().Listen(far, d.ListenOptions())
 				if err != nil {
 					listeners[0].Close()
 					return err
+				}
+				if len(secret) == 0 {
+					log.Warn("without --secret-file every user of this host may connect", "listen-tcp", far)
 				}
 				listeners = append(listeners, l)
 			}

@@ -440,7 +440,7 @@ func (o *outcome) left(asJSON bool) string {
 	case asJSON:
 		return ""
 	case o.Checkpoint != "":
-		return fmt.Sprintf("--resume %s goes on from step %d", o.Checkpoint, o.Steps)
+		return fmt.Sprintf("--resume %s goes on from step %d, with the same --model and --data", o.Checkpoint, o.Steps)
 	case o.Saved != "":
 		return fmt.Sprintf("the weights are in %s; with --checkpoint DIR the run could go on", o.Saved)
 	}

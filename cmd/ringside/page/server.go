@@ -15,6 +15,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
@@ -68,6 +69,9 @@ func Listen(addr string, o *Options) (*Server, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("%w: %w; port 0 takes a free one", ErrAddr, err)
+		}
 		return nil, fmt.Errorf("%w: %w", ErrAddr, err)
 	}
 	s := &Server{o: *o, host: host, port: l.Addr().(*net.TCPAddr).Port, token: rand.Text(), done: make(chan struct{}), steps: make(chan struct{}, 1)}
