@@ -127,8 +127,8 @@ func TestEventsFull(t *testing.T) {
 	}
 }
 
-// TestEventsOfNoPeer: a receive from any rank that took no message is of no rank. What is
-// wrong with a file is said.
+// TestEventsOfNoPeer: a receive from any rank that took no message is of no rank. The
+// error of a file that can't be read says why.
 func TestEventsOfNoPeer(t *testing.T) {
 	dir := t.TempDir()
 	r, err := newRecorder(dir, 0, 1, 0)

@@ -20,13 +20,13 @@ const kindTagged uint32 = 0xe00000
 const tapBurst = 256
 
 const (
-	// tapNews is how many messages are kept at most for the control, which takes them soon.
-	// While there are so many, the others stay in the queue.
+	// tapNews is how many messages are kept at most for the control, which takes them
+	// soon. While there are so many, the others stay in the queue.
 	tapNews = 256
 
 	// tapKept is how many bytes are kept at most for a comm that makes no call, with
-	// tapCost for each message. They are notices, which may be lost: their sender leaves
-	// out those for which the queue has no room.
+	// tapCost for each message. They are notices, which may be lost: their sender
+	// leaves out those for which the queue has no room.
 	tapKept = 1 << 20
 	tapCost = 128
 )

@@ -94,7 +94,9 @@ func (r *resumed) resume(p *peer, m *ipc.Message) {
 		r.bind(p, s)
 		return
 	}
-	if before := r.claims[token]; before != nil { // or the client came again, and this end is not noticed yet
+	if before := r.claims[token]; before != nil {
+		// Perhaps it is the same client, and the end of its last connection is not
+		// noticed yet.
 		turnOut(d, before, "claim", "another client waits to resume the same session")
 	}
 	if n := len(r.claims); n >= d.o.MaxSessions {
