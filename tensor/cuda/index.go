@@ -43,9 +43,9 @@ func (k *kernel) indices(idx compile.Operand, least, n int, ignored *int64) comp
 	return out
 }
 
-// failed waits for the kernels and returns the error of the first step that had an index
-// out of range.
-func (r *running) failed() error {
+// firstFailure waits for the kernels and returns the error of the first step that had an
+// index out of range.
+func (r *running) firstFailure() error {
 	if len(r.checked) == 0 {
 		return nil
 	}
@@ -102,10 +102,6 @@ func (k *kernel) oneHot(s *compile.Step) {
 	out.Shape, out.Strides = tensor.Shape{places, classes}, []int{classes, 1}
 	k.tiles(elementwise(tensor.OpOneHot, out, at))
 }
-
-// alone is about how many elements of an elementwise kernel take the time of one that a
-// thread computes after another.
-const alone = 1 << 16
 
 // beside returns the part of x that indices of shape idx along dim can name: all of dim,
 // and of another dim as much as idx has.

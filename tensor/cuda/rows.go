@@ -12,6 +12,10 @@ import (
 // kernel that goes over its rows several times.
 const rowSpeed = 4
 
+// alone is about how many elements of an elementwise kernel take the time of one that a
+// thread computes after another.
+const alone = 1 << 16
+
 // row adds a kernel of the library with a block for each row of columns elements.
 func (k *kernel) row(module, name string, rows, columns int, args ...any) {
 	k.call(module, name, rowSpeed*rows*columns, rows, 1, 1, args...)

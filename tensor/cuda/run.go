@@ -64,7 +64,7 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 		if err = r.steps(); err == nil {
 			err = r.uploadResults()
 		}
-		if e := r.failed(); e != nil {
+		if e := r.firstFailure(); e != nil {
 			err = e // before what a step on the host made of it
 		}
 		r.checked = nil
@@ -79,7 +79,7 @@ func (s *space) execute(c *compiled, base uint64, scalars []float64, stop *atomi
 			return err
 		})
 		if err != nil {
-			if e := r.failed(); e != nil {
+			if e := r.firstFailure(); e != nil {
 				err = e
 			}
 		}
