@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -263,5 +264,36 @@ func TestNoGraphs(t *testing.T) {
 	}
 	if api.asked == 0 {
 		t.Error("no graph was tried")
+	}
+}
+
+// recordDriver keeps the mapped memory of the host, in which records lie.
+type recordDriver struct {
+	driver.API
+	records []byte
+}
+
+func (d *recordDriver) HostAlloc(n int, flags driver.HostFlags) ([]byte, error) {
+	b, err := d.API.HostAlloc(n, flags)
+	if flags == driver.HostDeviceMap {
+		d.records = b
+	}
+	return b, err
+}
+
+// TestRecordOfNoStep has a record name a step that the program has not: that is an error.
+func TestRecordOfNoStep(t *testing.T) {
+	api := &recordDriver{API: standIn(t, 1)}
+	d := open(t, api, small)
+	s := tensor.NewSession(device.NewOwner(d), nil)
+	defer d.Close()
+	defer s.Close()
+	y := tensor.From(s, []float32{1, 2, 3}, 3).IndexSelect(0, tensor.From(s, []int32{1}, 1))
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	copy(api.records, []byte{77, 0, 0, 0})
+	if _, err := tensor.Data[float32](y); err == nil || !strings.Contains(err.Error(), "a failure of step 77, expected one of ") {
+		t.Errorf("a record of step 77: %v", err)
 	}
 }

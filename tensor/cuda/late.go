@@ -211,6 +211,9 @@ func (c *compiled) failureIn(record []byte) error {
 	}
 	i, place := binary.LittleEndian.Uint32(record), binary.LittleEndian.Uint32(record[4:])
 	v := int64(binary.LittleEndian.Uint64(record[8:]))
+	if int64(i) >= int64(len(c.kernels)) || c.kernels[i] == nil || c.kernels[i].bound == 0 {
+		return fmt.Errorf("cuda: a failure of step %d, expected one of %d steps that checks an index; the GPU wrote other bytes than its kernels", i, len(c.kernels))
+	}
 	k := c.kernels[i]
 	err := fmt.Errorf("%w: %d at place %d; expected %d to %d", tensor.ErrIndex, v, place, k.least, k.bound-1)
 	return c.plan.RunError(c.plan.Steps[i].Instr, err)
