@@ -281,7 +281,8 @@ int64_t ringside_load(ringside_handle session, ringside_handle file, const char 
 /* ringside_checkpoint writes tensors, and the state of the session's random numbers, to a
  * folder (tensor/checkpoint), as a whole or not at all, and replaces the checkpoint there.
  * ringside_resume gives tensors and random numbers the values of one, and returns its step
- * and notes as ringside_table. The tensors have no graph. */
+ * and notes as ringside_table. The tensors have no graph. options are names and, of the
+ * first, step, notes and random, as ringside_about told of it, else as it is now. */
 int64_t ringside_checkpoint(ringside_handle session, const char *dir, const char *options,
 	const int64_t *tensors, int64_t n);
 int64_t ringside_resume(ringside_handle session, const char *dir, const char *options,

@@ -39,7 +39,7 @@ class Session:
         self._id = 0
         self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
         self._next = itertools.count(_native.CHOSEN + (self._id << 40) + 1).__next__  # number of a result
-        self._ahead = True
+        self._ahead = _lines_are_whole()
         _sessions.add(self)
 
     @property
@@ -233,6 +233,12 @@ def scope(session: Session | None = None) -> Iterator[Scope]:
         lib = s._lib
         s._ahead = False  # an operation on what is freed is refused at once
         _native.number(lib.ringside_scope(s._id, mark, _ops.pack(made._kept), len(made._kept)))
+
+
+def _lines_are_whole() -> bool:
+    """Reports whether threads and handlers of signals come only after calls of functions: not
+    before Python 3.10, nor without its global lock. Session._hand relies on it."""
+    return sys.version_info >= (3, 10) and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def _forked() -> None:

@@ -643,6 +643,18 @@ def test_recorded_ahead():
         assert s.tape() is not None and s.stats["held"] > 0
 
 
+@pytest.mark.parametrize("name, value", [("version_info", (3, 9, 18)), ("_is_gil_enabled", lambda: False)])
+def test_recorded_at_once(monkeypatch, name, value):
+    """A Python whose threads may come between any two instructions records nothing ahead."""
+    monkeypatch.setattr(sys, name, value, raising=False)
+    with rs.session(in_process=True) as s:
+        x = rs.ones(4)
+        for _ in range(3):
+            y = x @ x + x * 2.0 + rs.exp(x).T
+            assert not s._calls
+        assert y.shape == (4,)
+
+
 def test_recorded_ahead_by_threads():
     """A thread uses what another recorded and did not hand over."""
     with rs.session(in_process=True) as s:
