@@ -59,10 +59,6 @@ func real(d tensor.DType) bool { return d == tensor.F32 || d == tensor.F64 }
 // scratch is the buffer of operands that lie in a kernel's memory of its own.
 const scratch = -1
 
-// maxLaunch is how many elements the kernels on their way may compute together: a few
-// milliseconds of a GPU, for none of them can be stopped.
-const maxLaunch = ptx.MaxElems
-
 // maxGrid is the most blocks along y or z.
 const maxGrid = 65535
 
