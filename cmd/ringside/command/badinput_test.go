@@ -281,7 +281,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},
 		{[]string{"bench", "torch", "--model", "parrot"}, []string{"--model parrot", "mlp_adamw", "qwen_mid"}},
 		{[]string{"bench", "kernels", "--model", "mlp_adamw"}, []string{"--model mlp_adamw", "expected products, adamw, chain"}},
-		{[]string{"bench", "reduce", "--model", "chain"}, []string{"scenario reduce has none", "torch, ddp, exact, kernels or gather"}},
+		{[]string{"bench", "reduce", "--model", "chain"}, []string{"scenario reduce has none", "torch, ddp, exact, kernels, gpu or gather"}},
 		{[]string{"plan", "dmup"}, []string{`unknown command "dmup" for "ringside plan"`}},
 		{[]string{"plan", "dump", "--workers", "1000000"}, []string{"--workers 1000000", "1024 workers at most"}},
 		{[]string{"bench", "marathon"}, []string{`"marathon"`, "step"}},

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,7 @@ func TestPlanDumpCUDA(t *testing.T) {
 	}
 	var b strings.Builder
 	const want = "host        y = rand\nkernel      z = exp y\n2 steps, 1 of them on the host\n"
-	if err := writePlaced(&b, []cuda.Placed{{Step: "y = rand"}, {Step: "z = exp y", Kernels: 1}}); err != nil || b.String() != want {
+	if err := writePlaced(&b, []cuda.Placed{{Step: "y = rand", Host: true}, {Step: "z = exp y", Kernels: 1}}); err != nil || b.String() != want {
 		t.Errorf("%v, printed %q, want %q", err, b.String(), want)
 	}
 	for _, flags := range [][]string{{"--device", "tpu"}, {"--device", "cuda", "--dot"}, {"--dot=picture"},
@@ -81,7 +82,7 @@ func TestPlanDumpEdges(t *testing.T) {
 		{"--workers 4 --device cuda", []string{"workers 0 1 2 3: ", "  0-1, 0-2, 0-3, 1-2, 1-3, 2-3: " + peer, "peer needs a process"}, []string{"TCP", "staged"}},
 		{"--workers 4 --device cuda --hosts 2", []string{"  0-1, 2-3: shared memory, by which values of GPUs are copied (staged); " + hosts, "  0-2, 0-3, 1-2, 1-3: " + tcp}, []string{peer}},
 		{"--workers 2x2 --auto-shard --device cuda --hosts 2", []string{"workers 0 2: ", "  0-2: " + tcp, "  1-3: " + tcp}, []string{"staged"}},
-		{"--workers 30 --device cuda", []string{"  0-1, ", "because there are more workers than a fold takes"}, []string{peer}},
+		{fmt.Sprintf("--workers %d --device cuda", cuda.MaxPeers+1), []string{"  0-1, ", "because there are more workers than a fold takes"}, []string{peer}},
 		{"--model qwen_t64 --config ../../../docs/pipeline.yaml --device cuda", []string{"workers 0 1: ", " send\n  0-1: shared memory, ", "because the workers are of different stages"}, []string{peer, "TCP"}},
 		{"--workers 2 --hosts 2", []string{"  0-1: " + tcp}, []string{"GPU"}},
 		{"--workers 2 --hosts 1", []string{"  0-1: shared memory\n"}, []string{"GPU"}},
