@@ -44,6 +44,7 @@
 //	host.go     steps on the host
 //	peers.go    members of a group that reach each other's memory
 //	collect.go  their collectives
+//	meeting.go  what they say to each other when they meet
 //	pieces.go   what these give to a stream, and its graph
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library
