@@ -3,12 +3,10 @@ package cudatest
 import (
 	"encoding/binary"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/blas/cublaslt"
@@ -23,25 +21,6 @@ type GPU struct {
 	launches string // the file of FAKECUDA_LAUNCHES
 }
 
-// built is the stand-ins by their names, built once.
-var built = sync.OnceValues(func() (map[string][]byte, error) {
-	dir, err := os.MkdirTemp("", "fakecuda")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if _, err = fakecuda.Build(dir); err != nil {
-		return nil, err
-	}
-	libs := map[string][]byte{}
-	for _, name := range []string{fakecuda.Driver, fakecuda.Products} {
-		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, err
-		}
-	}
-	return libs, nil
-})
-
 // Library returns the path of a stand-in of the test's own, with state of its own, and
 // with that for cuBLASLt in the same folder. Without gcc the test is skipped, unless it
 // must run.
@@ -50,17 +29,9 @@ func Library(t *testing.T, must bool) string {
 	if _, err := exec.LookPath("gcc"); err != nil && !must {
 		t.Skip("no gcc to build the stand-in with")
 	}
-	b, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, content := range b {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, fakecuda.Driver)
+	lib, err := fakecuda.Copy(t.TempDir())
+	check(t, err)
+	return lib
 }
 
 // Products returns the stand-in for cuBLASLt over the driver in the folder of that file.

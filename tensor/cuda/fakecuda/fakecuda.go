@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 )
 
@@ -35,6 +36,40 @@ func Build(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(dir, Driver), compile(dir, Driver, "src/*.c", "src/ptx/*.c")
+}
+
+// built are both libraries by their names, built once.
+var built = sync.OnceValues(func() (map[string][]byte, error) {
+	dir, err := os.MkdirTemp("", "fakecuda")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if _, err = Build(dir); err != nil {
+		return nil, err
+	}
+	libs := map[string][]byte{}
+	for _, name := range []string{Driver, Products} {
+		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return libs, nil
+})
+
+// Copy writes both libraries to dir, and returns the path of the driver's. It builds them
+// once in a process; any goroutine may call it.
+func Copy(dir string) (string, error) {
+	libs, err := built()
+	if err != nil {
+		return "", err
+	}
+	for name, b := range libs {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o700); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, Driver), nil
 }
 
 // compile makes a library in dir of the sources there.

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,20 +43,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// built is the stand-in, built once.
-var built = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "fakecuda")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	lib, err := fakecuda.Build(dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(lib)
-})
-
 // library is a driver library and, of a stand-in, its counters.
 type library struct{ path, counters string }
 
@@ -67,15 +52,12 @@ func standIn(t *testing.T) library {
 	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
 		t.Skip("no gcc to build the stand-in with")
 	}
-	b, err := built()
+	lib, err := fakecuda.Copy(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := library{filepath.Join(t.TempDir(), "libcuda.so.1"), filepath.Join(t.TempDir(), "counters")}
+	l := library{lib, filepath.Join(t.TempDir(), "counters")}
 	t.Setenv("FAKECUDA_COUNTERS", l.counters)
-	if err := os.WriteFile(l.path, b, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	return l
 }
 

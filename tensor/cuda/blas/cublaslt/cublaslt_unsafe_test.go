@@ -10,67 +10,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
-// nvidia returns the path of a file of NVIDIA's that `make abi` has put into the user's
-// cache, or skips the test unless it must run.
-func nvidia(t *testing.T, name string) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(cache, "ringside", "cuda", name)
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("TESTS_NEED_GENERATOR") != "" {
-			t.Fatalf("%v; make abi gets it", err)
-		}
-		t.Skipf("%v; make abi gets it", err)
-	}
-	return path
-}
-
-// built is the stand-ins by their names, built once.
-var built = sync.OnceValues(func() (map[string][]byte, error) {
-	dir, err := os.MkdirTemp("", "fakecuda")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if _, err = fakecuda.Build(dir); err != nil {
-		return nil, err
-	}
-	libs := map[string][]byte{}
-	for _, name := range []string{fakecuda.Driver, fakecuda.Products} {
-		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, err
-		}
-	}
-	return libs, nil
-})
+// must is true where the environment promises what the tests need of NVIDIA's and gcc.
+var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
 
 // standIns returns a folder with both stand-ins, which have state of their own.
 func standIns(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
+	if _, err := exec.LookPath("gcc"); err != nil && !must {
 		t.Skip("no gcc to build the stand-ins with")
 	}
-	libs, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	for name, b := range libs {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o700); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := fakecuda.Copy(dir); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -89,7 +49,7 @@ func opened(t *testing.T, path string) *Library {
 func TestABI(t *testing.T) {
 	var text string
 	for _, name := range []string{"cublasLt.h", "cublas_api.h", "library_types.h"} {
-		b, err := os.ReadFile(nvidia(t, "include/"+name))
+		b, err := os.ReadFile(drivertest.NVIDIA(t, "include/"+name, must))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +100,7 @@ func both(t *testing.T, f func(t *testing.T, l *Library)) {
 		return
 	}
 	t.Run("stand-in", func(t *testing.T) { f(t, opened(t, filepath.Join(standIns(t), fakecuda.Products))) })
-	t.Run("NVIDIA's", func(t *testing.T) { f(t, opened(t, nvidia(t, "lib/libcublasLt.so.12"))) })
+	t.Run("NVIDIA's", func(t *testing.T) { f(t, opened(t, drivertest.NVIDIA(t, "lib/libcublasLt.so.12", must))) })
 }
 
 // TestAttributes sets the attributes that are used and reads them back, after their
@@ -256,7 +216,7 @@ func TestWithoutDevice(t *testing.T) {
 	if devices, _ := filepath.Glob("/dev/nvidia[0-9]*"); len(devices) > 0 {
 		t.Skip("there is a device")
 	}
-	_, err := opened(t, nvidia(t, "lib/libcublasLt.so.12")).Open()
+	_, err := opened(t, drivertest.NVIDIA(t, "lib/libcublasLt.so.12", must)).Open()
 	if !errors.Is(err, NotInitialized) || !strings.Contains(err.Error(), "cublasLtCreate") {
 		t.Errorf("%v, expected %v of cublasLtCreate", err, NotInitialized)
 	}

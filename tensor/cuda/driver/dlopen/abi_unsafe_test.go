@@ -22,24 +22,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 )
 
-// nvidia returns the path of a file of NVIDIA's that `make abi` has put into the user's
-// cache, or skips the test unless it must run.
-func nvidia(t *testing.T, name string) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(cache, "ringside", "cuda", name)
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("TESTS_NEED_GENERATOR") != "" {
-			t.Fatalf("%v; make abi gets it", err)
-		}
-		t.Skipf("%v; make abi gets it", err)
-	}
-	return path
-}
-
 // constants are the names in cuda.h of this package's and driver's constants.
 var constants = []struct {
 	name  string // in Go
@@ -161,7 +143,7 @@ func layouts() map[string]uintptr {
 // TestABI compiles assertions of all constants, codes and layouts against NVIDIA's
 // cuda.h.
 func TestABI(t *testing.T) {
-	header := nvidia(t, "include/cuda.h")
+	header := drivertest.NVIDIA(t, "include/cuda.h", must)
 	listed := map[string]bool{}
 	c := "#include <stddef.h>\n#include <cuda.h>\n"
 	count := 0
@@ -211,7 +193,7 @@ var documented = regexp.MustCompile(`(?s)/\*\*([^/]*)\*/\s*(CUDA_ERROR_\w+)\s*=\
 // TestABILost compares Lost with NVIDIA's cuda.h, which says after what errors a process
 // has to be terminated.
 func TestABILost(t *testing.T) {
-	header, err := os.ReadFile(nvidia(t, "include/cuda.h"))
+	header, err := os.ReadFile(drivertest.NVIDIA(t, "include/cuda.h", must))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +228,7 @@ func compiles(t *testing.T, header, c string) {
 // another architecture: the test is emulated.
 func nvidiaLibrary(t *testing.T) string {
 	t.Helper()
-	path := nvidia(t, "lib/libcuda.so.1")
+	path := drivertest.NVIDIA(t, "lib/libcuda.so.1", must)
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +264,7 @@ func TestLibrary(t *testing.T) {
 
 // prototypes returns the types of the parameters of each function in cuda.h.
 func prototypes(t *testing.T) map[string][]string {
-	b, err := os.ReadFile(nvidia(t, "include/cuda.h"))
+	b, err := os.ReadFile(drivertest.NVIDIA(t, "include/cuda.h", must))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,6 +412,6 @@ func TestPrototypes(t *testing.T) {
 			t.Errorf("%s is never called", name)
 		}
 	}
-	compiles(t, nvidia(t, "include/cuda.h"), c)
+	compiles(t, drivertest.NVIDIA(t, "include/cuda.h", must), c)
 	t.Logf("%d functions, %d parameters", len(names), count)
 }
