@@ -96,7 +96,9 @@ func steadyOnGPUs(t *testing.T, workers, steps int, run func(steps int) (outcome
 // gpuWork is what the workers of a cluster have had their GPUs do.
 type gpuWork struct{ captures, calls, opens uint64 }
 
-// gpuWorkOf asks the workers of this user's dispatcher.
+// gpuWorkOf asks the workers of this user's dispatcher, as soon as none of them has a
+// session: a worker frees what a session had on its GPU after its client has gone, and
+// that takes calls of the driver too.
 func gpuWorkOf(t *testing.T) (sum gpuWork) {
 	t.Helper()
 	w, err := watcher(t.Context(), "", &keys{})
@@ -104,17 +106,21 @@ func gpuWorkOf(t *testing.T) (sum gpuWork) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	s, err := sampleNow(t.Context(), w, nil, notice)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, x := range s.Workers {
-		if x.Watched == nil {
-			t.Fatalf("%s does not answer", name)
+	for open := 1; open > 0; {
+		s, err := sampleNow(t.Context(), w, nil, notice)
+		if err != nil {
+			t.Fatal(err)
 		}
-		sum.captures += x.Counters.Get(metrics.Captures)
-		sum.calls += x.Counters.Get(metrics.DriverCalls)
-		sum.opens += x.Counters.Get(metrics.IPCOpens)
+		sum, open = gpuWork{}, 0
+		for name, x := range s.Workers {
+			if x.Watched == nil {
+				t.Fatalf("%s does not answer", name)
+			}
+			open += len(x.Sessions)
+			sum.captures += x.Counters.Get(metrics.Captures)
+			sum.calls += x.Counters.Get(metrics.DriverCalls)
+			sum.opens += x.Counters.Get(metrics.IPCOpens)
+		}
 	}
 	return sum
 }
