@@ -268,7 +268,12 @@ func peersSteady(t *testing.T, how *config.Config, steady int) {
 		}
 		s := tensor.NewSession(e, nil)
 		defer s.Close()
-		train(t, s, steady+3, func(int) { look() })
+		train(t, s, steady+3, func(int) {
+			if err := s.Sync(); err != nil { // one worker's answer has the loss
+				t.Fatal(err)
+			}
+			look()
+		})
 	}
 	for w := range workers {
 		after := func(step int, name string) uint64 { return seen[step-1][w].Get(name) }
@@ -377,6 +382,9 @@ func squares(ctx context.Context, addr string, workers, times int, each func()) 
 		}
 		if got[0] != 36*columns {
 			return fmt.Errorf("the sum of squares is %v, expected %d", got[0], 36*columns)
+		}
+		if err := s.Sync(); err != nil { // one worker's answer had the sum
+			return err
 		}
 		each()
 	}
