@@ -181,6 +181,7 @@ func (s *Session) fetch(v *value) (Fetched, error) {
 
 // flush submits the recorded program and, if v is not nil, fetches v.
 func (s *Session) flush(v *value, sync bool) (Fetched, error) {
+	s.dropped.settle()
 	b := &s.batch
 	*b = Batch{Inputs: b.Inputs[:0], Frees: b.Frees[:0], Fetch: b.Fetch[:0], Uploads: b.Uploads[:0], Sync: sync, Base: s.next}
 	n := uint64(len(s.rec.values))

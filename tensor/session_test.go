@@ -314,7 +314,7 @@ func TestClosed(t *testing.T) {
 }
 
 // TestCollectorFrees: a value that is dropped without Free or Scope is freed once the
-// garbage collector has found it.
+// garbage collector has found it, which it can from the next flush on.
 func TestCollectorFrees(t *testing.T) {
 	s, r := newRecorded(t)
 	keep := Zeros(s, F32, 2)
@@ -325,6 +325,9 @@ func TestCollectorFrees(t *testing.T) {
 		}
 		runtime.KeepAlive(x)
 	}()
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
 	for range 100 {
 		runtime.GC()
 		s.dropped.mu.Lock()
@@ -342,6 +345,40 @@ func TestCollectorFrees(t *testing.T) {
 		t.Errorf("%d values alive at the engine, expected 1", len(r.live))
 	}
 	runtime.KeepAlive(keep)
+}
+
+// TestReleasedNeedNoCleanup: values that are released before the next flush never get a
+// cleanup, whose price an operation would notice. Those that are held get one.
+func TestReleasedNeedNoCleanup(t *testing.T) {
+	s, _ := newRecorded(t)
+	sync := func() {
+		t.Helper()
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, freed, sent := Zeros(s, F32, 2), Zeros(s, F32, 2), From(s, []float32{1})
+	sync()
+	if n := s.dropped.live; n != 8+8+4 {
+		t.Errorf("%d bytes counted, expected 20", n)
+	}
+	gone := []*value{freed.v, sent.v}
+	freed.Free()
+	sent.Free()
+	sync()
+	none := runtime.Cleanup{}
+	for i, v := range gone {
+		if v.cleanup != none {
+			t.Errorf("value %d has a cleanup, though it was released before the second flush", i)
+		}
+	}
+	if kept.v.cleanup == none || s.dropped.live != 8 || len(s.dropped.fresh) != 0 {
+		t.Errorf("the value that is held: cleanup %v, %d bytes counted, %d fresh ones", kept.v.cleanup, s.dropped.live, len(s.dropped.fresh))
+	}
+	kept.Free()
+	if s.dropped.live != 0 {
+		t.Errorf("%d bytes counted when all are released", s.dropped.live)
+	}
 }
 
 func TestFullProgramFlushes(t *testing.T) {

@@ -15,7 +15,7 @@ func (s *Session) alloc(n int) (Buffer, error) {
 	if !errors.Is(err, ErrNoSpace) {
 		return buf, err
 	}
-	collectGarbage()
+	s.dropped.find()
 	if _, err := s.flush(nil, true); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Session) reclaim(b *Batch) bool {
 		b.Program != nil && slices.ContainsFunc(b.Program.Externals, func(x External) bool { return x.Donated }) {
 		return false
 	}
-	collectGarbage()
+	s.dropped.find()
 	ids, n := s.dropped.take(nil)
 	s.stats.Live -= n
 	if n == 0 {

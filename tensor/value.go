@@ -21,15 +21,15 @@ type value struct {
 	shape   Shape
 	dtype   DType
 	flushed bool
-	tracked bool   // cleanup is set
+	tracked bool   // counted by garbage
 	signal  uint16 // number in the session of its signal
 	id      uint64 // valid once flushed
 	refs    int
 	epoch   uint32 // epoch of ref
 	ref     Ref
-	scope   *Scope // the scope that holds one of refs
-	cleanup runtime.Cleanup
-	site    *stack // where it was recorded, if it is large
+	scope   *Scope          // the scope that holds one of refs
+	cleanup runtime.Cleanup // set by garbage.settle
+	site    *stack          // where it was recorded, if it is large
 	err     error
 }
 
@@ -69,22 +69,21 @@ func (v *value) release() {
 	}
 }
 
-// track has the garbage collector add v to g when v cannot be reached any more. It is
-// called once v exists at the engine, so values that a Scope drops before cost nothing.
+// track has g count v, which exists at the engine from now on, and find it once it cannot
+// be reached any more.
 func (v *value) track(g *garbage) {
 	if v.tracked || v.err != nil {
 		return
 	}
 	v.tracked = true
-	n := v.bytes()
-	g.live += n
-	v.cleanup = runtime.AddCleanup(v, dropped.add, dropped{g, v.id, n})
+	g.live += v.bytes()
+	g.fresh = append(g.fresh, v)
 }
 
 // untrack undoes track for a value that is released.
 func (v *value) untrack(g *garbage) {
 	if v.tracked {
-		v.cleanup.Stop()
+		v.cleanup.Stop() // nothing happens if settle has not seen v
 		v.tracked = false
 		g.live -= v.bytes()
 	}
@@ -101,10 +100,17 @@ const collectAt = 64 << 20
 // for them: Go does not see the memory of the engine, so a program that drops tensors
 // without Scope or Free would grow until something else started it. The collector's
 // goroutine calls dropped.add, the session's all else.
+//
+// The cleanup by which the collector tells of a value costs as much as recording it, and
+// most values are released before the next program: a step replaces its parameters, a
+// loop frees its results. So the values of the last program are fresh: they are held
+// here, where the collector cannot find them. The next flush gives a cleanup to those
+// that were not released, and holds them no longer.
 type garbage struct {
-	live int // bytes of the tracked values that are not known to be dead
-	at   int // the collector runs when live is that much; 0: not known yet
-	most int // what the session may hold; 0: not known
+	live  int      // bytes of the tracked values that are not known to be dead
+	at    int      // the collector runs when live is that much; 0: not known yet
+	most  int      // what the session may hold; 0: not known
+	fresh []*value // tracked values that have no cleanup yet, and released ones
 
 	mu     sync.Mutex
 	values []dropped
@@ -122,6 +128,17 @@ func (d dropped) add() {
 	d.to.mu.Lock()
 	d.to.values = append(d.to.values, d)
 	d.to.mu.Unlock()
+}
+
+// settle gives cleanups to the fresh values that have not been released.
+func (g *garbage) settle() {
+	for _, v := range g.fresh {
+		if v.tracked {
+			v.cleanup = runtime.AddCleanup(v, dropped.add, dropped{g, v.id, v.bytes()})
+		}
+	}
+	clear(g.fresh)
+	g.fresh = g.fresh[:0]
 }
 
 // take appends the ids of the values to b and forgets them. It returns their number.
@@ -161,7 +178,7 @@ func (g *garbage) collect() {
 	}
 	if g.live >= g.at {
 		g.at = g.next() // until take knows what it found
-		collectGarbage()
+		g.find()
 	}
 }
 
@@ -169,10 +186,11 @@ func (g *garbage) collect() {
 // be slow.
 const cleanupsEnd = time.Second
 
-// collectGarbage runs the collector and waits until the cleanups of values that were
-// unreachable have run. They may overtake each other within one collection, so it waits
-// for a cleanup of a second one.
-func collectGarbage() {
+// find runs the collector and waits until the cleanups of values that were unreachable
+// have run, fresh ones too. They may overtake each other within one collection, so it
+// waits for a cleanup of a second one.
+func (g *garbage) find() {
+	g.settle()
 	for range 2 {
 		ran := cleanupRan()
 		runtime.GC()
