@@ -31,11 +31,16 @@ const (
 	// of a GPU. Blocks of them are counted, leased and named like others, but touching
 	// their bytes faults. The memory itself is made by ArenaOptions.NewSegment.
 	Reserved
+
+	// Private is no file: memory of this process alone, in ordinary pages, each of which
+	// comes with its first touch. It is for memory that must go back to the system at a
+	// known time, which memory of Go's heap does not.
+	Private
 )
 
 // String is for logs and errors.
 func (b Backing) String() string {
-	if names := [...]string{"auto", "tmpfs", "memfd", "reserved"}; b >= 0 && int(b) < len(names) {
+	if names := [...]string{"auto", "tmpfs", "memfd", "reserved", "private"}; b >= 0 && int(b) < len(names) {
 		return names[b]
 	}
 	return "backing " + strconv.Itoa(int(b))

@@ -69,7 +69,8 @@ type Segment struct {
 }
 
 // Create makes a segment of size bytes, rounded up to whole pages, filled with
-// zeros. All of its memory is taken at once: ErrNoSpace when there is not enough.
+// zeros. All of its memory is taken at once: ErrNoSpace when there is not enough. That of
+// a Sparse or a Private one comes later.
 func Create(size int64, o *Options) (*Segment, error) {
 	opt := o.orDefault()
 	if size <= 0 || size > MaxSegment {
@@ -77,8 +78,11 @@ func Create(size int64, o *Options) (*Segment, error) {
 	}
 	size = roundUp(size, int64(os.Getpagesize()))
 	id := newID()
-	if opt.Backing == Reserved {
-		return reserve(id, size)
+	switch opt.Backing {
+	case Reserved:
+		return anonymous(id, size, Reserved, unix.PROT_NONE)
+	case Private:
+		return anonymous(id, size, Private, unix.PROT_READ|unix.PROT_WRITE)
 	}
 	f, kind, err := newBacking(size, &opt)
 	if err != nil {
@@ -99,13 +103,19 @@ func Create(size int64, o *Options) (*Segment, error) {
 	return s, nil
 }
 
-// reserve returns a segment of addresses that fault.
-func reserve(id uint64, size int64) (*Segment, error) {
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+// anonymous returns a segment without a file, whose memory is taken page by page, if it
+// may be touched at all.
+func anonymous(id uint64, size int64, kind Backing, prot int) (*Segment, error) {
+	mem, err := unix.Mmap(-1, 0, int(size), prot, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("%w: reserving %d bytes of addresses: %w", ErrNoSpace, size, err)
+		return nil, fmt.Errorf("%w: %v segment of %d bytes: %w", ErrNoSpace, kind, size, err)
 	}
-	return &Segment{id: id, mem: mem, backing: Reserved}, nil
+	if kind == Private {
+		// Where huge pages are for all memory, the first touch would take 2 MiB. A kernel
+		// that has none refuses, and that is as good.
+		_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE)
+	}
+	return &Segment{id: id, mem: mem, backing: kind}, nil
 }
 
 // FromFile maps size bytes of a segment that a peer created and passed here as a
@@ -215,11 +225,12 @@ func (s *Segment) Bytes() []byte { return s.mem }
 // Size is the length of Bytes.
 func (s *Segment) Size() int64 { return int64(len(s.mem)) }
 
-// File is the descriptor to pass to a peer, nil for a Reserved segment. It stays the
-// segment's.
+// File is the descriptor to pass to a peer, nil for a Reserved or a Private segment. It
+// stays the segment's.
 func (s *Segment) File() *os.File { return s.file }
 
-// Backing says what kind of file it is, Tmpfs or Memfd, or that it is Reserved.
+// Backing says what kind of file it is, Tmpfs or Memfd, or that it is Reserved or
+// Private.
 func (s *Segment) Backing() Backing { return s.backing }
 
 // Close unmaps the memory and closes the file. Touching the bytes afterwards ends

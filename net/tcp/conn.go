@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
 )
 
 // lingerTimeout is how long a closed conn goes on sending what was committed and waiting
@@ -38,6 +40,8 @@ type conn struct {
 	netpoll   netpoll.Connection // reads sock by a descriptor of its own
 	sock      socket             // messages are written to
 	sockID    uint32             // at the poller
+
+	memory memory // of out and in
 
 	// out holds what was committed until the peer has released it. The body of a message
 	// that is not yet sent lies there too, and unsent points to it.
@@ -89,8 +93,8 @@ func (t *Transport) newConnOn(fds [3]int, tls [2]*sealed, s streams, peer ipc.Pe
 		state: ipc.State{Peer: peer}, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
-	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
-	c.sock.tls, c.bulk.sock.tls = tls[0], tls[1]
+	c.sock.open(fds[1], tls[0])
+	c.bulk.sock.open(fds[2], tls[1])
 	if tls[0] != nil {
 		tls[0].start(c.take)
 		tls[1].start(fromSocket(&c.bulk.sock))
@@ -116,22 +120,17 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 		_ = unix.Close(fd)
 		return fmt.Errorf("tcp: %w", err)
 	}
-	// Messages in flight take at most ringBytes in out, padding included; in may lay them
-	// out otherwise and need as much again.
-	out, in := make([]byte, ring.Size(ringBytes)), make([]byte, ring.Size(2*ringBytes))
-	if err := errors.Join(ring.Init(out), ring.Init(in)); err != nil {
+	out, in, err := c.memory.open(ringBytes)
+	if err != nil {
 		return fail(err)
 	}
-	if c.out, err = ring.NewProducer(out); err != nil {
-		return fail(err)
-	}
-	if c.acked, err = ring.NewConsumer(out, &ring.ConsumerOptions{Eager: true}); err != nil {
-		return fail(err)
-	}
-	if c.arrived, err = ring.NewProducer(in); err != nil {
-		return fail(err)
-	}
-	if c.in, err = ring.NewConsumer(in, nil); err != nil {
+	runtime.AddCleanup(c, func(s *shm.Segment) { _ = s.Close() }, c.memory.seg)
+	defer func() {
+		if err != nil {
+			c.memory.close()
+		}
+	}()
+	if err := c.queues(out, in); err != nil {
 		return fail(err)
 	}
 	c.writer.lazy = ringBytes / 4
@@ -161,6 +160,24 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 		_ = c.netpoll.Close()
 	}
 	return nil
+}
+
+// queues makes the queues in their memory.
+func (c *conn) queues(out, in []byte) (err error) {
+	if err := errors.Join(ring.Init(out), ring.Init(in)); err != nil {
+		return err
+	}
+	if c.out, err = ring.NewProducer(out); err != nil {
+		return err
+	}
+	if c.acked, err = ring.NewConsumer(out, &ring.ConsumerOptions{Eager: true}); err != nil {
+		return err
+	}
+	if c.arrived, err = ring.NewProducer(in); err != nil {
+		return err
+	}
+	c.in, err = ring.NewConsumer(in, nil)
+	return err
 }
 
 func (c *conn) Peer() ipc.Peer { return c.state.Peer }
@@ -235,6 +252,7 @@ func (c *conn) finish() {
 		c.bulk.sock.close()
 		c.poller.remove(c.sockID)
 		c.sock.close()
+		c.memory.close()
 		c.transport.release()
 		// Not from within netpoll's own callback, which this may be called from.
 		go c.netpoll.Close()

@@ -57,6 +57,9 @@
 // holds up nothing in the other. A peer that sends more than its window has broken the
 // protocol.
 //
+// The memory of both queues is mapped: a conn takes what its messages have touched of it,
+// and gives all back at once when it is closed (memory.go).
+//
 // # Readers and writers
 //
 // Messages are read by netpoll, which owns one descriptor of the socket. The goroutine

@@ -1,8 +1,13 @@
 package tcp_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +37,29 @@ func ours() (stacks []string) {
 	return stacks
 }
 
+// mapped returns how many bytes of memory this process has mapped that are of no file and
+// of no other process.
+func mapped(t *testing.T) (n int64) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		var access string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &access); err == nil && access == "rw-p" {
+			n += to - from
+		}
+	}
+	return n
+}
+
 // TestLeaks: conns that were closed, by either end or both, leave neither descriptors nor
-// goroutines.
+// goroutines, nor the memory of their queues, which goes without a collection.
 func TestLeaks(t *testing.T) {
 	ctx := testContext(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var a, b end
 	var err error
 	if a.w, err = waiters["polling"](); err != nil {
@@ -68,7 +92,9 @@ func TestLeaks(t *testing.T) {
 	}
 	round(0) // netpoll keeps a goroutine and two descriptors for ever
 	// the first round may be on its way out still, so that less would do
-	before := open(t)
+	before, memory := open(t), mapped(t)
+	// Go's heap and its threads may take some meanwhile.
+	const slack = 50 << 20
 	for range 50 {
 		round(0)
 		round(1)
@@ -76,11 +102,54 @@ func TestLeaks(t *testing.T) {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for open(t) > before || len(ours()) > 0 {
+	for open(t) > before || len(ours()) > 0 || mapped(t) > memory+slack {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%d descriptors, %d before, and these goroutines:\n%s", open(t), before, strings.Join(ours(), "\n\n"))
+			t.Fatalf("%d descriptors, %d before, %d bytes, %d before, and these goroutines:\n%s", open(t), before,
+				mapped(t), memory, strings.Join(ours(), "\n\n"))
 		}
+	}
+}
+
+// TestHeldBytes: a message that is held and bytes that are reserved stay where they are
+// when the conn has ended on both sides, until Release and Abort.
+func TestHeldBytes(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, ctx, waiters["sleeping"])
+	body := bytes.Repeat([]byte{7}, 100_000)
+	if err := ipc.Send(ctx, a.Conn, ipc.Message{Kind: 1, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.Recv(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved, err := b.Reserve(ctx, 1, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	b.Close()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(ours()) > 0 { // until both have finished
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal(strings.Join(ours(), "\n\n"))
+		}
+	}
+	copy(reserved, m.Body)
+	if !bytes.Equal(m.Body, body) || !bytes.Equal(reserved, body) {
+		t.Error("bytes have changed while they were held")
+	}
+	b.Release()
+	b.Abort()
+	if _, err := b.TryReserve(1, 1); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a closed conn takes a message: %v", err)
+	}
+	if _, ok, err := b.TryRecv(); ok || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a closed conn gives a message: %v, %v", ok, err)
 	}
 }

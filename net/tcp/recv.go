@@ -25,9 +25,13 @@ type input struct {
 
 // read takes all that netpoll has, in netpoll's goroutine; never two at a time.
 func (c *conn) read() {
+	within := c.memory.enter()
+	if within {
+		defer c.memory.leave()
+	}
 	got := false
 	for more := true; more; {
-		if c.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
+		if !within || c.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 			// it is not wanted any more
 			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len())
 			_ = c.netpoll.Reader().Release()
@@ -148,8 +152,12 @@ func (c *conn) TryRecv() (ipc.Message, bool, error) {
 	if state&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 		return ipc.Message{}, false, c.Err()
 	}
+	if !c.memory.enter() {
+		return ipc.Message{}, false, c.Err()
+	}
 	kind, body, err := c.in.Peek()
 	if err != nil {
+		c.memory.leave()
 		if err != ring.ErrEmpty {
 			return ipc.Message{}, false, err
 		}
@@ -158,6 +166,7 @@ func (c *conn) TryRecv() (ipc.Message, bool, error) {
 		}
 		return ipc.Message{}, false, nil
 	}
+	// Release leaves.
 	c.held, c.heldCost = true, 8+(len(body)+7)&^7
 	c.recv.messages.Add(1)
 	c.recv.bytes.Add(uint64(len(body)))
@@ -170,10 +179,19 @@ func (c *conn) Recv(ctx context.Context) (ipc.Message, error) {
 		if ok || err != nil {
 			return m, err
 		}
-		if err := c.data.Wait(ctx, func() bool { return c.state.Load() != 0 || c.in.Ready() }); err != nil {
+		if err := c.data.Wait(ctx, func() bool { return c.state.Load() != 0 || c.ready() }); err != nil {
 			return ipc.Message{}, err
 		}
 	}
+}
+
+// ready reports whether there is a message.
+func (c *conn) ready() bool {
+	if !c.memory.enter() {
+		return true
+	}
+	defer c.memory.leave()
+	return c.in.Ready()
 }
 
 func (c *conn) Release() {
@@ -182,5 +200,6 @@ func (c *conn) Release() {
 	}
 	c.held = false
 	c.in.Release()
+	c.memory.leave()
 	c.writer.release(c, c.heldCost)
 }

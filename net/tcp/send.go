@@ -22,11 +22,15 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	if n < 0 || n > c.limit || kind > ipc.MaxKind {
 		return nil, ipc.CheckMessage(kind, n, c.limit)
 	}
+	if !c.memory.enter() {
+		return nil, c.Err()
+	}
 	buf, err := c.out.Reserve(n)
 	if err == nil {
 		c.kind, c.reserved, c.body = kind, n, buf
-		return buf, nil
+		return buf, nil // Commit or Abort leaves
 	}
+	c.memory.leave()
 	if err == ring.ErrFull {
 		c.sent.full.Add(1)
 		c.writer.ask(c)
@@ -42,10 +46,19 @@ func (c *conn) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) 
 		if err != ipc.ErrFull {
 			return buf, err
 		}
-		if err := c.room.Wait(ctx, func() bool { return c.state.Load() != 0 || c.out.CanReserve(n) }); err != nil {
+		if err := c.room.Wait(ctx, func() bool { return c.state.Load() != 0 || c.canReserve(n) }); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// canReserve reports whether TryReserve would return something other than ipc.ErrFull.
+func (c *conn) canReserve(n int) bool {
+	if !c.memory.enter() {
+		return true
+	}
+	defer c.memory.leave()
+	return c.out.CanReserve(n)
 }
 
 func (c *conn) Commit(files ...*os.File) error {
@@ -66,6 +79,7 @@ func (c *conn) Commit(files ...*os.File) error {
 	body := c.body
 	c.reserved, c.body = -1, nil
 	c.writer.send(c, c.kind, body)
+	c.memory.leave()
 	return nil
 }
 
@@ -75,6 +89,7 @@ func (c *conn) Abort() {
 	}
 	c.reserved, c.body = -1, nil
 	c.out.Abort()
+	c.memory.leave()
 }
 
 // outgoing is a frame that is not yet sent, or not all of it.
@@ -209,6 +224,11 @@ func (c *conn) writable() {
 // flush writes as much as the kernel takes. The lock is held. Frames that cannot be
 // written any more are forgotten: the reader finds that the peer is gone.
 func (w *writer) flush(c *conn) {
+	if !c.memory.enter() {
+		w.frames, w.first, w.offset = nil, 0, 0
+		return
+	}
+	defer c.memory.leave()
 	for !w.waiting && w.first < len(w.frames) {
 		iov, total := w.gather()
 		n, err := c.sock.send(iov, total)

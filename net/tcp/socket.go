@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,44 +39,18 @@ const (
 	largeTransfer = 128 << 10
 )
 
-// socketClosed is the bit of a socket's state that says so; the others count its users.
-const socketClosed = 1 << 62
-
 // socket is a descriptor that is closed once no goroutine is within a system call on it.
 // Any goroutine may call any method.
 type socket struct {
-	fd    int
-	state atomic.Int64
-	tls   *sealed // nil without TLS
+	gate
+	fd  int
+	tls *sealed // nil without TLS
 }
 
-// enter says that the descriptor is about to be used, false when it is closed. The caller
-// leaves.
-func (s *socket) enter() bool {
-	if s.state.Add(1)&socketClosed != 0 {
-		s.leave()
-		return false
-	}
-	return true
-}
-
-func (s *socket) leave() {
-	if s.state.Add(-1) == socketClosed {
-		// A goroutine that enters from now on sees that it is closed and leaves, so that
-		// this would be reached again: the exchange lets only one through.
-		if s.state.CompareAndSwap(socketClosed, socketClosed|1<<61) {
-			_ = unix.Close(s.fd)
-		}
-	}
-}
-
-// close is final; further calls do nothing.
-func (s *socket) close() {
-	if !s.enter() {
-		return
-	}
-	s.state.Or(socketClosed)
-	s.leave()
+// open begins with a descriptor, which the socket owns. tls is nil without TLS.
+func (s *socket) open(fd int, tls *sealed) {
+	s.fd, s.tls = fd, tls
+	s.end = func() { _ = unix.Close(fd) }
 }
 
 // shutdown ends one direction or both, unix.SHUT_*.
