@@ -76,9 +76,10 @@ var floors = map[string]int{
 	"ipc/ipctest":               2,
 	"ipc/local":                 2,
 
-	"net/nettest": 0,
-	"net/tcp":     0,
-	"net/route":   1,
+	"net/nettest":             0,
+	"net/tcp/internal/crc32c": 0,
+	"net/tcp":                 1,
+	"net/route":               2,
 
 	"collective/element":                      0,
 	"collective/isa":                          0,
@@ -175,7 +176,7 @@ var floors = map[string]int{
 // cmd/examples) are not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "shm/limits", "ipc", "ipc/local", "net/tcp", "net/nettest", "tensor/cuda/memory", "bench", "cmd/ringside/command"},
-	"golang.org/x/sys/cpu":         {"collective/isa"},
+	"golang.org/x/sys/cpu":         {"collective/isa", "net/tcp/internal/crc32c"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},
 	"github.com/gdamore/tcell/v2":  {"cmd/ringside/command"},

@@ -150,14 +150,6 @@ func (t *transfer) gather(room int) (iov []unix.Iovec, total int) {
 	return iov, total
 }
 
-// window returns how many bytes of parts a system call moves.
-func (t *transfer) window() int {
-	if t.stream.on {
-		return sumWindow
-	}
-	return maxTransfer
-}
-
 // part returns how many of the next n bytes belong to the header, and how many to the
 // parts.
 func (t *transfer) part(n int) (header, parts int) {
@@ -174,10 +166,11 @@ func (t *outTransfer) head(tag uint64) {
 	t.stream.seal(t.header[:])
 }
 
-// next sums what is to be sent next and describes it to the kernel.
+// next sums what is to be sent next, right before the kernel copies it, and describes it
+// to the kernel.
 func (t *outTransfer) next() (iov []unix.Iovec, total int) {
-	for window := t.window(); t.ahead < window && t.summed.part < len(t.parts); {
-		b := t.summed.next(t.parts, window-t.ahead)
+	for t.ahead < maxTransfer && t.summed.part < len(t.parts) {
+		b := t.summed.next(t.parts, maxTransfer-t.ahead)
 		t.ahead += len(b)
 		if sum := t.stream.add(b); t.summed.part == len(t.parts) {
 			binary.LittleEndian.PutUint32(t.trailer[:], sum)
@@ -300,7 +293,7 @@ func (c *conn) ProgressRecv() (got int, done bool, err error) {
 		return 0, false, err
 	}
 	for t.busy {
-		iov, total := t.gather(t.window())
+		iov, total := t.gather(maxTransfer)
 		n, err := b.sock.recv(iov, total)
 		b.received.Add(uint32(n))
 		switch {

@@ -3,22 +3,16 @@ package tcp
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/tcp/internal/crc32c"
 )
-
-// sumWindow is how many bytes are summed at a time right before they are sent or right
-// after they were received, so that the copy of the kernel and the sum share the cache.
-const sumWindow = 512 << 10
 
 // Directions of a stream, which its sum begins with, and for bulk 2 more.
 const (
 	fromDialer   = 1
 	fromListener = 2
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // stream is the CRC32C of all bytes of one direction of one socket so far. It begins with
 // the token of the conn and the direction, so bytes of another conn or direction do not
@@ -30,7 +24,7 @@ type stream struct {
 }
 
 func newStream(t token, direction byte) stream {
-	return stream{true, crc32.Update(crc32.Checksum(t[:], castagnoli), castagnoli, []byte{direction})}
+	return stream{true, crc32c.Update(crc32c.Sum(t[:]), []byte{direction})}
 }
 
 // streams are those of a conn.
@@ -53,7 +47,7 @@ func (w *welcome) streams(dialer bool) (s streams) {
 // add sums b and returns the sum so far.
 func (s *stream) add(b []byte) uint32 {
 	if s.on {
-		s.sum = crc32.Update(s.sum, castagnoli, b)
+		s.sum = crc32c.Update(s.sum, b)
 	}
 	return s.sum
 }
@@ -63,7 +57,7 @@ func (s *stream) of(b []byte) uint32 {
 	if !s.on {
 		return 0
 	}
-	return crc32.Checksum(b, castagnoli)
+	return crc32c.Sum(b)
 }
 
 // seal sums the header but for its last 4 bytes, and puts the sum there.
