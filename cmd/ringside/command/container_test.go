@@ -2,26 +2,35 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
-// TestUpInAContainer runs a cluster in a group of 300 MB. A tensor of 600 MB is an error
-// that says so; nothing is killed, and the next program runs.
-func TestUpInAContainer(t *testing.T) {
-	group := limitstest.MemoryGroup(t, 300e6)
-	runtimeDir(t)
+// upIn starts a cluster of one worker in a control group.
+func upIn(t *testing.T, group string) *command {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	up := startCmd(t, exec.Command("sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group, exe, "up", "-n", "1"))
+	return startCmd(t, exec.Command("sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group, exe, "up", "-n", "1"))
+}
+
+// TestUpInAContainer runs a cluster in a group of 300 MB. A tensor of 600 MB is an error
+// that says so; nothing is killed, and the next program runs.
+func TestUpInAContainer(t *testing.T) {
+	runtimeDir(t)
+	up := upIn(t, limitstest.MemoryGroup(t, 300e6))
 	up.wait(`^worker w0: process \d+`)
 	addr := up.wait(`^ready at (\S+);`)[1]
 	before, err := client.Status(t.Context(), nil, addr)
@@ -76,3 +85,33 @@ func TestUpInAContainer(t *testing.T) {
 		t.Errorf("up: %v", err)
 	}
 }
+
+// TestUpWithAQuota wants a worker with as many threads as cores' worth of time that the
+// control group allows, which the name of its device says if there are several.
+func TestUpWithAQuota(t *testing.T) {
+	cores := limits.Machine{}.Cores().N
+	if cores < 2 {
+		t.Skip("this process has one core, so every worker has one thread")
+	}
+	for quota, want := range map[int]string{1: "", cores: fmt.Sprintf(" %d threads", cores)} {
+		t.Run(fmt.Sprintf("%d cores", quota), func(t *testing.T) {
+			runtimeDir(t)
+			up := upIn(t, limitstest.CoreGroup(t, quota))
+			addr := up.wait(`^ready at (\S+);`)[1]
+			status, err := client.Status(t.Context(), nil, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := metrics.DeviceOf(status, "w0"); !strings.HasPrefix(name, "cpu ") || threads.FindString(name) != want {
+				t.Errorf("the worker computes on %q, expected %q behind the instruction set", name, want)
+			}
+			_ = up.Process.Signal(os.Interrupt)
+			if err := up.end(); err != nil {
+				t.Errorf("up: %v", err)
+			}
+		})
+	}
+}
+
+// threads is the part of a device's name that says how many it has.
+var threads = regexp.MustCompile(` \d+ threads$`)

@@ -8,31 +8,50 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 )
 
-// MemoryGroup makes a control group with that much memory, in the tree of either version
-// that has the controller, and returns its folder. Only root can, and only where the tree
-// can be written.
+// MemoryGroup makes a control group with that much memory and returns its folder. Only
+// root can, and only where the tree can be written.
 func MemoryGroup(t testing.TB, bytes int) string {
+	t.Helper()
+	return group(t, "memory", map[string]string{
+		"memory.limit_in_bytes": strconv.Itoa(bytes), "memory.max": strconv.Itoa(bytes),
+	})
+}
+
+// CoreGroup makes a control group with the time of so many cores and returns its folder,
+// on the conditions of MemoryGroup.
+func CoreGroup(t testing.TB, cores int) string {
+	t.Helper()
+	const period = 100_000 // microseconds, the default of version 1
+	return group(t, "cpu", map[string]string{
+		"cpu.cfs_quota_us": strconv.Itoa(cores * period), "cpu.max": fmt.Sprint(cores*period, " ", period),
+	})
+}
+
+// group makes a control group in the tree of either version that has the controller.
+// Limits are what is written to the files of either version; the others are not there.
+func group(t testing.TB, controller string, limits map[string]string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root makes control groups")
 	}
 	const top = "/sys/fs/cgroup"
-	tree, limit := top+"/memory", "memory.limit_in_bytes"
+	tree := filepath.Join(top, controller)
 	if controllers, err := os.ReadFile(top + "/cgroup.subtree_control"); err == nil {
-		if !strings.Contains(string(controllers), "memory") {
-			t.Skip("the tree's root does not hand down the memory controller")
+		if !slices.Contains(strings.Fields(string(controllers)), controller) {
+			t.Skipf("the tree's root does not hand down the %s controller", controller)
 		}
-		tree, limit = top, "memory.max"
+		tree = top
 	} else if !isThere(tree) {
-		t.Skip("no tree of control groups with the memory controller is mounted")
+		t.Skipf("no tree of control groups with the %s controller is mounted", controller)
 	}
-	dir := filepath.Join(tree, fmt.Sprintf("ringside-test-%d", os.Getpid()))
+	dir := filepath.Join(tree, fmt.Sprintf("ringside-test-%s-%d", controller, os.Getpid()))
 	switch err := os.Mkdir(dir, 0o755); {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		t.Skip("root of a container that may not make control groups: ", err)
@@ -44,8 +63,17 @@ func MemoryGroup(t testing.TB, bytes int) string {
 			t.Error(err)
 		}
 	})
-	if err := os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(bytes)), 0o600); err != nil {
-		t.Fatal(err)
+	bounded := false
+	for file, limit := range limits {
+		if path := filepath.Join(dir, file); isThere(path) {
+			if err := os.WriteFile(path, []byte(limit), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			bounded = true
+		}
+	}
+	if !bounded {
+		t.Skipf("this kernel's groups have no bound for %s", controller)
 	}
 	return dir
 }
