@@ -45,8 +45,7 @@
 //   - a context that is done on one rank: its error there, [ErrAborted] on the others,
 //     for they can't go on without it
 //
-// Errors number the calls of all ranks from #1, which is [Init]'s own barrier, so that a
-// program's first call is #2.
+// Errors number the calls of all ranks: a program's first one is #1.
 //
 // Data in destinations is undefined afterwards, which includes sources of calls in place.
 // [Group.Shrink] makes a group of the ranks that are left.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/net/route"
 )
@@ -45,10 +46,16 @@ func Init(ctx context.Context, o *Options) (*Group, error) {
 	}
 	// Sub-groups and survivors exchange over the group's own conns: they do not need rank
 	// 0.
-	if err := g.Barrier(ctx); err != nil {
+	if err := meet(ctx, g); err != nil {
 		return nil, errors.Join(err, g.Close(), store.Close())
 	}
 	return g, store.Close()
+}
+
+// meet waits until all ranks have made the group, in barrier #0: the program's first call
+// is #1.
+func meet(ctx context.Context, g *Group) error {
+	return g.lane.first(ctx, &protocol.Request{Call: protocol.Call{Kind: protocol.Barrier}})
 }
 
 // initOver makes the group of the world's ranks, which share a store.

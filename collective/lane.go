@@ -111,6 +111,17 @@ func (l *lane) do(ctx context.Context, r *protocol.Request) error {
 	return w.err
 }
 
+// first runs r, which Init makes before the caller has the group, without counting it.
+func (l *lane) first(ctx context.Context, r *protocol.Request) error {
+	over := ctx.Err()
+	l.enter(laneHeld)
+	ended := false
+	defer l.ended(&ended)
+	err := l.group.run(ctx, r, over)
+	ended = true
+	return err
+}
+
 // ended gives the lane back. A call that has not ended was left by a panic, such as a
 // context's or a logger's, in the middle of something: the group fails.
 func (l *lane) ended(did *bool) {

@@ -45,7 +45,7 @@ func InitOver(ctx context.Context, ranks *Ranks, o *Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Barrier(ctx); err != nil {
+	if err := meet(ctx, g); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil

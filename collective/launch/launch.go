@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// slowEnd is how long the others may take to end after a rank has failed before that is
+// said.
+const slowEnd = time.Second
+
 // Summary is how a run went.
 type Summary struct {
 	Ranks    int          `json:"ranks"`
@@ -92,6 +96,10 @@ func (s *settled) attempt(ctx context.Context, t thread, k *keeper, epoch int) (
 			if a.timer == nil {
 				a.conclude()
 			}
+		case <-a.slow:
+			if left := a.running(); len(left) > 0 {
+				a.s.Logger.Warn("a rank failed, waiting for the others to end", "failed", a.first.Rank, "ranks", left, "at most", a.s.Grace)
+			}
 		case <-interrupted:
 			err, interrupted = ctx.Err(), nil
 			a.end()
@@ -119,6 +127,7 @@ type attempt struct {
 	first  *RankError
 	waits  int              // rank whose end is awaited, as others name it; -1: none
 	silent <-chan time.Time // for how long
+	slow   <-chan time.Time // when the others have not ended soon after a failure
 	timer  *time.Timer      // since all were asked to end
 	kill   <-chan time.Time
 }
@@ -146,10 +155,11 @@ func (a *attempt) running() []int {
 	return list
 }
 
-// conclude decides which rank failed first and ends the others.
+// conclude decides which rank failed first and ends the others. Run's error, or the
+// warning of a restart, says why.
 func (a *attempt) conclude() {
 	a.first = a.fault.verdict()
-	a.s.Logger.Warn("rank failed, ending the others", "err", a.first.Error())
+	a.slow = time.After(slowEnd)
 	a.end()
 }
 

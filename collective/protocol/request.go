@@ -66,12 +66,12 @@ func (r *Request) parted(rank int) (name string, whole []byte, part int, used bo
 func (r *Request) Check(rank, n int) error {
 	switch r.Kind() {
 	case AllReduce:
-		return checkLen("dst", r.Dst, len(r.Src))
+		return r.checkLen("dst", r.Dst, len(r.Src))
 	case Reduce:
 		if err := checkRoot(r.Peer, n); err != nil || rank != r.Peer {
 			return err
 		}
-		return checkLen("dst", r.Dst, len(r.Src))
+		return r.checkLen("dst", r.Dst, len(r.Src))
 	case ReduceScatter, AllGather:
 		return r.checkParts(rank, n)
 	case Scatter, Gather:
@@ -111,12 +111,12 @@ func (r *Request) checkParts(rank, n int) error {
 		want = r.Counts[rank]
 	}
 	if part != want {
-		return fmt.Errorf("%w: this rank's part has %d bytes, expected %d", ErrBadCall, part, want)
+		return fmt.Errorf("%w: this rank's part has %s, expected %s", ErrBadCall, r.amount(part), r.amount(want))
 	}
 	if !used {
 		return nil
 	}
-	return checkLen(name, whole, total)
+	return r.checkLen(name, whole, total)
 }
 
 // checkExchange checks an AllToAll.
@@ -126,25 +126,25 @@ func (r *Request) checkExchange(rank, n int) error {
 			return fmt.Errorf("%w: counts of what is received, and none of what is sent", ErrBadCall)
 		}
 		if unit := max(1, r.Call.DType.Size()); len(r.Src)%(n*unit) != 0 {
-			return fmt.Errorf("%w: src has %d bytes, expected a multiple of %d for each of %d ranks",
-				ErrBadCall, len(r.Src), unit, n)
+			return fmt.Errorf("%w: src has %s, expected a multiple of %s for each of %d ranks",
+				ErrBadCall, r.amount(len(r.Src)), r.amount(unit), n)
 		}
-		return checkLen("dst", r.Dst, len(r.Src))
+		return r.checkLen("dst", r.Dst, len(r.Src))
 	}
 	out, err := checkCounts(r.Counts, n, 1)
 	if err == nil {
-		err = checkLen("src", r.Src, out)
+		err = r.checkLen("src", r.Src, out)
 	}
 	var in int
 	if err == nil {
 		in, err = checkCounts(r.Recv, n, 1)
 	}
 	if err == nil {
-		err = checkLen("dst", r.Dst, in)
+		err = r.checkLen("dst", r.Dst, in)
 	}
 	if err == nil && r.Counts[rank] != r.Recv[rank] {
-		err = fmt.Errorf("%w: rank %d sends itself %d bytes and expects %d",
-			ErrBadCall, rank, r.Counts[rank], r.Recv[rank])
+		err = fmt.Errorf("%w: rank %d sends itself %s and expects %s",
+			ErrBadCall, rank, r.amount(r.Counts[rank]), r.amount(r.Recv[rank]))
 	}
 	return err
 }
@@ -190,11 +190,20 @@ func checkCounts(counts []int, want, unit int) (total int, err error) {
 }
 
 // checkLen checks the length of the buffer of that name.
-func checkLen(name string, b []byte, want int) error {
+func (r *Request) checkLen(name string, b []byte, want int) error {
 	if len(b) != want {
-		return fmt.Errorf("%w: %s has %d bytes, expected %d", ErrBadCall, name, len(b), want)
+		return fmt.Errorf("%w: %s has %s, expected %s", ErrBadCall, name, r.amount(len(b)), r.amount(want))
 	}
 	return nil
+}
+
+// amount returns n bytes in words, as elements too if they are whole: "12 bytes (3 of
+// f32)".
+func (r *Request) amount(n int) string {
+	if size := r.Call.DType.Size(); size > 0 && n%size == 0 {
+		return fmt.Sprintf("%d bytes (%d of %v)", n, n/size, r.Call.DType)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // checkRoot checks that root is one of n ranks.

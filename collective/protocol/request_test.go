@@ -4,7 +4,28 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/ringside-go/ringside/collective/element"
 )
+
+// TestRequestAmounts: errors about lengths have bytes and, where they are whole,
+// elements.
+func TestRequestAmounts(t *testing.T) {
+	for _, c := range []struct {
+		dtype    element.DType
+		dst, src int
+		want     string
+	}{
+		{element.F32, 12, 16, "dst has 12 bytes (3 of f32), expected 16 bytes (4 of f32)"},
+		{element.F64, 12, 16, "dst has 12 bytes, expected 16 bytes (2 of f64)"},
+		{element.Invalid, 12, 16, "dst has 12 bytes, expected 16 bytes"},
+	} {
+		r := Request{Call: Call{Kind: AllReduce, DType: c.dtype}, Dst: make([]byte, c.dst), Src: make([]byte, c.src)}
+		if err := r.Check(0, 2); err == nil || err.Error() != ErrBadCall.Error()+": "+c.want {
+			t.Errorf("%v: %v, expected %q", c.dtype, err, c.want)
+		}
+	}
+}
 
 // TestRequest checks requests of rank 1 of 3, and the counts of their parts.
 func TestRequest(t *testing.T) {
