@@ -31,6 +31,7 @@ var programs = []struct {
 	{"dataparallel", nil, 2, `rank 1 of 2: from step 0: loss of its rows [0-9.]+, then 0\.0\d+; the same weights on all ranks: [0-9a-f]{64}`},
 	{"gather", nil, 0, `(?s)taken: peers \[1 2 3\].*left out: peer 4, NOT_FOUND.*are \[-1\.67 -1\.67 -1\.67 -1\.67\]`},
 	{"language", []string{"-steps", "10", "go.mod"}, 0, `(?s)step 10 of 10: loss .* it writes: "`},
+	{"ownmodel", []string{"-steps", "300"}, 0, `(?s)step 300 of 300: .*after 300 steps a mean squared error of 0\.[01]\d+ on rows`},
 	{"pingpong", nil, 0, `100000 round trips, .* the last answer is 100000`},
 	{"pipeline", []string{"-steps", "10", "go.sum"}, 0, `(?s)step 10 of 10: loss .* after 10 steps on 2 stages`},
 	{"tensorparallel", []string{"-steps", "20"}, 0, `loss [0-9.]+, then [0-9.]+; 60 collectives`},
@@ -39,7 +40,7 @@ var programs = []struct {
 // TestPrograms builds each example as a module by itself and runs it.
 func TestPrograms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds nine programs")
+		t.Skip("builds ten programs")
 	}
 	bin := t.TempDir()
 	for _, p := range programs {
@@ -101,7 +102,7 @@ func ranks(ctx context.Context, program []string, n int) ([]byte, error) {
 // what go mod tidy makes, and runs its own tests.
 func TestModules(t *testing.T) {
 	if testing.Short() {
-		t.Skip("calls go mod tidy nine times")
+		t.Skip("calls go mod tidy ten times")
 	}
 	listed := map[string]bool{}
 	for _, p := range programs {

@@ -45,7 +45,7 @@ type Table struct {
 	Rows  int       // at least 1
 	X     []float32 // [Rows, len(Names)]
 
-	Label   string    // the column that is predicted
+	Label   string    // the column that is predicted; empty with TableOptions.NoLabel
 	Classes []string  // its values in order, unless TableOptions.Regression
 	Class   []int64   // [Rows], indices in Classes
 	Target  []float32 // [Rows], with TableOptions.Regression
@@ -60,6 +60,9 @@ type TableOptions struct {
 	// Classes are in the order of their values if all are whole numbers, else of their
 	// bytes.
 	Regression bool
+
+	// NoLabel takes every column for one of X, as of rows whose label is not known yet.
+	NoLabel bool
 
 	// Comma separates fields; 0 is a comma.
 	Comma rune
@@ -87,16 +90,10 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 		return nil, csvErr(name, err)
 	}
 	names, headed := columnsOf(first)
-	label := len(names) - 1
-	if o.Label != "" {
-		if label = slices.Index(names, o.Label); label < 0 {
-			return nil, fmt.Errorf("%w: %s has no column %.40q for the label, expected one of %.200q", ErrFormat, name, o.Label, names)
-		}
+	t, label, err := o.columns(name, names)
+	if err != nil {
+		return nil, err
 	}
-	if len(names) < 2 {
-		return nil, fmt.Errorf("%w: %s has 1 column, expected a label and at least 1 other", ErrFormat, name)
-	}
-	t := &Table{Names: slices.Delete(slices.Clone(names), label, label+1), Label: names[label]}
 	var labels []string
 	for record := first; ; {
 		if headed {
@@ -114,7 +111,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 				x, err := strconv.ParseFloat(text, 32)
 				if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 					line, _ := in.FieldPos(c)
-					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (the label is column %.40q)", ErrFormat, name, line, names[c], field, names[label])
+					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (%s)", ErrFormat, name, line, names[c], field, t.labelled())
 				}
 				if c == label {
 					t.Target = append(t.Target, float32(x))
@@ -137,6 +134,32 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	}
 	t.classify(labels)
 	return t, nil
+}
+
+// columns returns a table without rows for columns of these names, and which of them is
+// the label, -1 for none.
+func (o *TableOptions) columns(file string, names []string) (t *Table, label int, err error) {
+	if o.NoLabel {
+		return &Table{Names: names}, -1, nil
+	}
+	label = len(names) - 1
+	if o.Label != "" {
+		if label = slices.Index(names, o.Label); label < 0 {
+			return nil, 0, fmt.Errorf("%w: %s has no column %.40q for the label, expected one of %.200q", ErrFormat, file, o.Label, names)
+		}
+	}
+	if len(names) < 2 {
+		return nil, 0, fmt.Errorf("%w: %s has 1 column, expected a label and at least 1 other", ErrFormat, file)
+	}
+	return &Table{Names: slices.Delete(slices.Clone(names), label, label+1), Label: names[label]}, label, nil
+}
+
+// labelled says which column is the label.
+func (t *Table) labelled() string {
+	if t.Label == "" {
+		return "there is no label"
+	}
+	return fmt.Sprintf("the label is column %.40q", t.Label)
 }
 
 // ReadCSVFile calls ReadCSV with the file at path.

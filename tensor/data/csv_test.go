@@ -24,6 +24,8 @@ func TestReadCSV(t *testing.T) {
 		{"price;\"size; in m\"\n3.5;1\n4;2\n", &TableOptions{Label: "price", Regression: true, Comma: ';'},
 			Table{Names: []string{"size; in m"}, Rows: 2, X: []float32{1, 2}, Label: "price", Target: []float32{3.5, 4}}},
 		{"\uFEFF\"a\",b\n1,2\n", &TableOptions{Label: "a"}, Table{Names: []string{"b"}, Rows: 1, X: []float32{2}, Label: "a", Classes: []string{"1"}, Class: []int64{0}}},
+		{"a,b\n1,2\n3,4\n", &TableOptions{NoLabel: true}, Table{Names: []string{"a", "b"}, Rows: 2, X: []float32{1, 2, 3, 4}}},
+		{"1\n", &TableOptions{NoLabel: true}, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}}},
 		{"1,setosa\n", nil, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}, Label: "c2", Classes: []string{"setosa"}, Class: []int64{0}}},
 	} {
 		got, err := ReadCSV(strings.NewReader(c.text), "t.csv", c.o)
@@ -47,6 +49,9 @@ func TestReadCSV(t *testing.T) {
 	}
 	if _, err := ReadCSV(strings.NewReader("a,b\n1,2\n"), "t.csv", &TableOptions{Label: "z"}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("an unknown label: %v", err)
+	}
+	if _, err := ReadCSV(strings.NewReader("1,2\n1,x\n"), "t.csv", &TableOptions{NoLabel: true}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `"x", expected a finite number (there is no label)`) {
+		t.Errorf("no number where no label is: %v", err)
 	}
 	if _, err := ReadCSV(io.MultiReader(strings.NewReader("1,2\n"), iotest.ErrReader(errors.ErrUnsupported)), "t.csv", nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a failing reader: %v", err)

@@ -20,7 +20,7 @@ func (r *run) accumulate(opt *optim.AdamW, _ []*tensor.Tensor, next feed, n int)
 		if err != nil {
 			return err
 		}
-		part := nn.CrossEntropy(r.net.Forward(x), y)
+		part := r.loss(r.net.Forward(x), y)
 		if err := autograd.Accumulate(part, parts); err != nil {
 			return err
 		}

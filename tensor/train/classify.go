@@ -44,12 +44,14 @@ func (d *Images) unit() string  { return "images" }
 func (d *Images) content() [][]byte { return [][]byte{d.Train.Pixels, d.Train.Labels} }
 
 func (d *Images) check(m *Model) error {
-	if d.Train.Rows != m.side || d.Train.Cols != m.side || d.Train.Classes > m.classes {
+	if m.Side > 0 && (d.Train.Rows != m.Side || d.Train.Cols != m.Side) || m.Classes > 0 && d.Train.Classes > m.Classes {
 		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, d.From,
-			d.Train.Rows, d.Train.Cols, d.Train.Classes, m.Name, m.side, m.side, m.classes)
+			d.Train.Rows, d.Train.Cols, d.Train.Classes, m.Name, m.Side, m.Side, m.Classes)
 	}
 	return nil
 }
+
+func (d *Images) loss(out, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(out, y) }
 
 // steps feeds shuffled epochs of the training images.
 func (d *Images) steps(r *run) (feed, int, error) {

@@ -1,5 +1,6 @@
-// Package train holds training loops for an image classifier and a byte-level language
-// model, from their data to an evaluation on held-out data.
+// Package train holds training loops for image classifiers, byte-level language models
+// and models that predict a column of a table, from their data to an evaluation on
+// held-out data. A program may train a Model of its own.
 //
 // A loop records one program a step and sends it with one Submit. It waits for an answer
 // only where it reads a loss (Options.LossEvery). In between it records the next step

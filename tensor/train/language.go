@@ -47,17 +47,22 @@ func (d *Text) unit() string  { return "tokens" }
 func (d *Text) content() [][]byte { return [][]byte{d.Train} }
 
 func (d *Text) check(m *Model) error {
-	if len(d.Train) <= m.context || len(d.Held) < 2 {
+	if m.Context < 1 {
+		return fmt.Errorf("%w: %s has Context %d, expected at least 1", ErrModel, m.Name, m.Context)
+	}
+	if len(d.Train) <= m.Context || len(d.Held) < 2 {
 		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, d.From,
-			len(d.Train), len(d.Held), m.Name, m.context)
+			len(d.Train), len(d.Held), m.Name, m.Context)
 	}
 	return nil
 }
 
+func (d *Text) loss(out, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(out, y) }
+
 // steps feeds pieces of the text from random places.
 func (d *Text) steps(r *run) (feed, int, error) {
 	rows := r.rows()
-	length := r.model.context
+	length := r.model.Context
 	crops, err := data.NewCrops(d.Train, length, r.o.Seed)
 	if err != nil {
 		return nil, 0, err
@@ -76,7 +81,7 @@ func (d *Text) steps(r *run) (feed, int, error) {
 // piece. It returns the mean over all of them.
 func (d *Text) evaluate(ctx context.Context, r *run) error {
 	start := time.Now()
-	length := r.model.context
+	length := r.model.Context
 	x, y := make([]int32, 0, evalPieces*length), make([]int32, 0, evalPieces*length)
 	var sum float64
 	all := len(d.Held) - 1

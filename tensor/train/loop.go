@@ -19,7 +19,8 @@ type run struct {
 	s     *tensor.Session
 	o     Options
 	model *Model
-	net   nn.Layer // examples in, logits out
+	net   nn.Layer // examples in, logits or numbers out
+	loss  func(out, y *tensor.Tensor) *tensor.Tensor
 	sum   *Summary
 	pipe  *pipeline // nil for steps of one batch
 
@@ -206,7 +207,7 @@ func (r *run) record(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int
 		if err != nil {
 			return
 		}
-		loss = sc.Keep(nn.CrossEntropy(r.net.Forward(x), y))
+		loss = sc.Keep(r.loss(r.net.Forward(x), y))
 		var grads []*tensor.Tensor
 		if grads, err = autograd.Grad(loss, leaves...); err != nil {
 			return

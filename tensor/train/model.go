@@ -9,28 +9,39 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/nn"
-	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// Model is a model that can be trained by name.
+// Model is a model that Train trains: one of Models, or a program's own. Checkpoints and
+// saved weights have its name.
 type Model struct {
 	Name     string
-	Doc      string // one line
-	Data     string // its kind of data: "images" or "text"
-	Defaults Options
+	Doc      string  // one line
+	Data     string  // its kind of data: "images", "text" or "table"
+	Defaults Options // for zero fields of the options of a run
 
-	side, classes int // of a classifier's images
-	context       int // tokens that a language model sees at once
-	build         func(s *tensor.Session) (nn.Layer, error)
+	// Build makes the network with its first weights, of which Session.Seed decides the
+	// random ones. It makes the same layers every time. From images [n, 1, Side, Side] or
+	// rows of a table [n, columns] of f32 the network computes [n, classes], or [n, 1]
+	// for a number; from tokens [n, length] of i32 it computes [n, length, 256]. A
+	// language model writes samples if it has the methods Generate and Stream of
+	// model.Qwen3. The interfaces nn.Parted, nn.Recomputer and nn.Signaler are for stages
+	// of a pipeline, Options.Recompute and Options.NameParams.
+	Build func(s *tensor.Session) (nn.Layer, error)
+
+	Side    int // rows and columns of images; 0 for any
+	Classes int // most that images or tables may have; 0 for any
+	Context int // tokens that a language model sees at once
 }
 
-// Data is a model's training data: *Images or *Text.
+// Data is a model's training data: *Images, *Text or *Table.
 type Data interface {
 	kind() string      // Model.Data
 	where() string     // file or folder
 	unit() string      // what a rate counts
 	content() [][]byte // what is learnt from
 	check(m *Model) error
+	// of what the network computed for some examples
+	loss(out, y *tensor.Tensor) *tensor.Tensor
 	steps(r *run) (next feed, itemsPerStep int, err error)
 	evaluate(ctx context.Context, r *run) error
 	sample(ctx context.Context, r *run) error
@@ -48,18 +59,24 @@ func Find(name string) (*Model, error) {
 	return nil, fmt.Errorf("%w: %q; there are %s", ErrModel, name, strings.Join(all, ", "))
 }
 
-// Load loads the model's data: path is a folder of images in MNIST's format, or a file or
-// folder of text. An empty path is Fashion-MNIST in a distribution's folder, or the text
-// that comes with Go.
+// Load loads the model's data: path is a folder of images in MNIST's format, a file or
+// folder of text, or a file of comma-separated values whose last column is the class. An
+// empty path is Fashion-MNIST in a distribution's folder, or the text that comes with Go.
 func (m *Model) Load(path string) (Data, error) {
-	if m.Data == "images" {
+	switch m.Data {
+	case "images":
 		return LoadImages(path)
+	case "table":
+		return LoadTable(path, nil)
 	}
 	return LoadText(path)
 }
 
 // takes returns an error for data that does not fit the model.
 func (m *Model) takes(d Data) error {
+	if m.Build == nil {
+		return fmt.Errorf("%w: %q has no Build, expected a function that makes the network", ErrModel, m.Name)
+	}
 	if d.kind() != m.Data {
 		return fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
 	}
@@ -74,7 +91,7 @@ func (m *Model) takes(d Data) error {
 // The session's own context should not be ctx: that would cancel a step instead of ending
 // between two.
 func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options) (*Summary, error) {
-	r := &run{s: s, model: m, o: *cmp.Or(o, &Options{})}
+	r := &run{s: s, model: m, loss: d.loss, o: *cmp.Or(o, &Options{})}
 	resumed := r.reopen(d)
 	defer func() {
 		if r.from != nil { // restore did not run
@@ -94,7 +111,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		return r.sum, err
 	}
 	if r.o.Save != "" { // fail now rather than after the training
-		if err := safetensors.Writable(r.o.Save); err != nil {
+		if err := writable(r.o.Save); err != nil {
 			return r.sum, err
 		}
 	}
@@ -106,11 +123,11 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	s.Seed(r.o.Seed)
 	var err error
-	if r.net, err = m.build(s); err != nil {
+	if r.net, err = m.Build(s); err != nil {
 		return r.sum, err
 	}
-	if _, ok := r.net.(published); ok && r.o.Save != "" {
-		if err := mayConfigure(r.o.Save); err != nil {
+	if r.o.Save != "" {
+		if err := mayConfigure(r.o.Save, r.net); err != nil {
 			return r.sum, err
 		}
 	}
@@ -143,14 +160,8 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		}
 	}
 	if r.o.Save != "" {
-		// Other libraries load files of the format "pt", PyTorch's order of dims.
-		if err := nn.Save(r.o.Save, r.net.Params(), map[string]string{noteModel: m.Name, "format": "pt"}); err != nil {
+		if _, err := m.save(r.o.Save, r.net); err != nil {
 			return r.sum, err
-		}
-		if p, ok := r.net.(published); ok {
-			if err := m.configure(r.o.Save, p); err != nil {
-				return r.sum, err
-			}
 		}
 	}
 	if r.sum.Stopped {

@@ -17,12 +17,12 @@ const (
 func Models() []*Model {
 	images := func(name, doc string, o Options, build func(s *tensor.Session) (nn.Layer, error)) *Model {
 		o.LossEvery = 10
-		return &Model{Name: name, Doc: doc, Data: "images", Defaults: o, side: mnistSide, classes: mnistClasses, build: build}
+		return &Model{Name: name, Doc: doc, Data: "images", Defaults: o, Side: mnistSide, Classes: mnistClasses, Build: build}
 	}
 	text := func(name, doc string, o Options, c model.Qwen3Config) *Model {
 		o.LossEvery, o.Sample = 10, 300
-		return &Model{Name: name, Doc: doc, Data: "text", Defaults: o, context: c.Context,
-			build: func(s *tensor.Session) (nn.Layer, error) { return model.NewQwen3(s, c) }}
+		return &Model{Name: name, Doc: doc, Data: "text", Defaults: o, Context: c.Context,
+			Build: func(s *tensor.Session) (nn.Layer, error) { return model.NewQwen3(s, c) }}
 	}
 	return []*Model{
 		images("fashion-mlp", "images of 28x28 to 10 classes: two linear layers, 256 in the middle",

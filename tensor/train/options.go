@@ -54,14 +54,15 @@ type Options struct {
 
 	// LossEvery is the number of steps between reads of the loss, which wait for the
 	// step. The last step's loss is always read. 1 reads every loss. Weights do not
-	// depend on it.
+	// depend on it. If the model has no value either, it is 1.
 	LossEvery int
 
 	// Load is where the initial weights are: a safetensors file, a folder with a
 	// model.safetensors, or else a checkpoint's folder, of which the weights are taken
 	// only; the optimizer begins anew. Save is the safetensors file for the final
-	// weights. If it is named model.safetensors, the config.json of a language model is
-	// written beside it, so that other libraries load the folder.
+	// weights, whose folder is made if it is not there. If it is named model.safetensors,
+	// the config.json of a language model is written beside it, so that other libraries
+	// load the folder.
 	Load, Save string
 
 	// Checkpoint is a folder to which the run is saved so that it can be resumed: after
@@ -132,7 +133,7 @@ type Progress struct {
 	Loss        float64
 	LR          float64 // of this step
 	Rate        float64 // Unit a second since the last report
-	Unit        string  // "images" or "tokens"
+	Unit        string  // "images", "tokens" or "rows"
 	Left        time.Duration
 }
 
@@ -169,11 +170,11 @@ type Summary struct {
 	Seconds float64 `json:"seconds"` // training alone
 	Rate    float64 `json:"steps_per_second"`
 	Items   float64 `json:"items_per_second"`
-	Unit    string  `json:"items"` // "images" or "tokens"
+	Unit    string  `json:"items"` // "images", "tokens" or "rows"
 
 	Loss   float64 `json:"loss"` // the last one
 	Losses []Point `json:"losses"`
-	// mean over the held-out data, in nats
+	// mean over the held-out data, in nats; of numbers the mean squared error
 	HeldOut float64 `json:"held_out_loss,omitempty"`
 
 	// the folder, if a checkpoint was saved to it
@@ -194,7 +195,7 @@ func (o *Options) filled(d Options) Options {
 	f.Accumulate = cmp.Or(f.Accumulate, d.Accumulate, 1)
 	f.MicroBatches = cmp.Or(f.MicroBatches, d.MicroBatches, 1)
 	f.inFlight = cmp.Or(f.inFlight, defaultInFlight)
-	f.LossEvery, f.Sample = cmp.Or(f.LossEvery, d.LossEvery), cmp.Or(f.Sample, d.Sample)
+	f.LossEvery, f.Sample = cmp.Or(f.LossEvery, d.LossEvery, 1), cmp.Or(f.Sample, d.Sample)
 	// a short run would never end its warm-up; in a shorter one the rate would jump, and
 	// roundings would show
 	f.Warmup = min(f.Warmup, f.Steps/2)

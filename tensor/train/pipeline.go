@@ -104,7 +104,7 @@ func (r *run) pipelined(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n 
 			}
 			record := func() {
 				if a.Kind == shard.Forward {
-					loss = st.forward(m, a.Stage, len(p.stages), count, loss)
+					loss = st.forward(r, m, a.Stage, len(p.stages), loss)
 				} else {
 					err = st.backward(m, a.Stage, count, sums[a.Stage])
 				}
@@ -124,7 +124,7 @@ func (r *run) pipelined(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n 
 }
 
 // forward runs stage k of some on a micro-batch. The last one adds to the loss.
-func (st *pipeStage) forward(m *underway, k, stages, count int, loss *tensor.Tensor) *tensor.Tensor {
+func (st *pipeStage) forward(r *run, m *underway, k, stages int, loss *tensor.Tensor) *tensor.Tensor {
 	if k > 0 {
 		m.in = append(m.in, m.out[k-1].Detach().RequireGrad())
 	}
@@ -133,8 +133,8 @@ func (st *pipeStage) forward(m *underway, k, stages, count int, loss *tensor.Ten
 		h = part.Forward(h)
 	}
 	if k == stages-1 {
-		h = nn.CrossEntropy(h, m.y)
-		loss = meanLoss(loss, h, count)
+		h = r.loss(h, m.y)
+		loss = meanLoss(loss, h, r.o.MicroBatches)
 	}
 	m.out = append(m.out, h)
 	return loss

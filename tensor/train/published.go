@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
@@ -39,11 +42,20 @@ func configFor(path string) string {
 	return filepath.Join(filepath.Dir(path), configName)
 }
 
-// mayConfigure returns an error if another program's config.json is where that of the
-// weights at path belongs.
-func mayConfigure(path string) error {
+// writable makes the folder of the file at path, and returns an error if the file can't
+// be written.
+func writable(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("train: the folder for %s: %w", path, err)
+	}
+	return safetensors.Writable(path)
+}
+
+// mayConfigure returns an error if another program's config.json is where that of net,
+// whose weights are saved to path, belongs.
+func mayConfigure(path string, net nn.Layer) error {
 	config := configFor(path)
-	if config == "" {
+	if _, ok := net.(published); !ok || config == "" {
 		return nil
 	}
 	f, _, err := safetensors.OpenRegular(config)
@@ -66,12 +78,43 @@ func mayConfigure(path string) error {
 	return nil
 }
 
-// configure writes the config.json for the weights at path.
-func (m *Model) configure(path string, p published) error {
-	config := configFor(path)
-	if config == "" {
-		return nil
+// save writes the weights of net to a file, and beside it a config.json where it belongs.
+// It returns what it wrote.
+func (m *Model) save(path string, net nn.Layer) (files []string, err error) {
+	// Other libraries load files of the format "pt", PyTorch's order of dims.
+	if err := nn.Save(path, net.Params(), map[string]string{noteModel: m.Name, "format": "pt"}); err != nil {
+		return nil, err
 	}
+	config := configFor(path)
+	if p, ok := net.(published); ok && config != "" {
+		return []string{path, config}, m.configure(config, p)
+	}
+	return []string{path}, nil
+}
+
+// Export writes the weights at from (as of Options.Load) as Options.Save does: to the
+// file to if that is the name of a safetensors file, else to a model.safetensors in the
+// folder to, with the config.json of a language model, for loaders of other libraries.
+// Folders are made. It returns the files that it wrote.
+func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) (files []string, err error) {
+	if filepath.Ext(to) != filepath.Ext(weightsName) {
+		to = filepath.Join(to, weightsName)
+	}
+	net, err := m.open(ctx, s, from)
+	if err == nil {
+		err = writable(to)
+	}
+	if err == nil {
+		err = mayConfigure(to, net)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.save(to, net)
+}
+
+// configure writes the model's config to the file config.
+func (m *Model) configure(config string, p published) error {
 	c := p.Published()
 	c[configKey] = m.Name
 	b, err := json.MarshalIndent(c, "", "  ")

@@ -22,7 +22,7 @@ func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 	}
 	s := tensor.NewSession(nowhere{}, nil)
 	defer s.Close()
-	net, err := m.build(s)
+	net, err := m.Build(s)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func load(ctx context.Context, path string, params []tensor.Named) error {
 
 // open builds the model with the weights at path.
 func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.Layer, error) {
-	net, err := m.build(s)
+	net, err := m.Build(s)
 	if err != nil {
 		return nil, err
 	}

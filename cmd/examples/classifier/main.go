@@ -1,19 +1,22 @@
 // Command classifier trains a network on a table of comma-separated values, whose last
 // column is the class, and says how often it is right about rows that it did not see.
-// Without an argument it takes points.csv: two features, three classes. A program that
-// predicts makes the same network, has nn.Load read the saved weights into it, and takes
-// Forward(x).Argmax(-1), the number of the class in the order that is printed.
+// Without an argument it takes points.csv: two features, three classes. With -predict it
+// prints the class of each row of another table, which has the columns but no class, by
+// the weights that -save has saved.
 //
 //	go run .
 //	go run . -epochs 300 -save model.safetensors mine.csv
+//	go run . -load model.safetensors -predict new.csv
 //
 // It runs in this process, or on a worker while `ringside up` runs.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +27,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
+	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
 const (
@@ -34,6 +38,8 @@ const (
 func main() {
 	epochs := flag.Int("epochs", 100, "how often each row is seen")
 	save := flag.String("save", "", "safetensors file for the weights")
+	load := flag.String("load", "model.safetensors", "weights for -predict")
+	rows := flag.String("predict", "", "table of rows whose classes are printed, instead of training")
 	flag.Parse()
 	path := "points.csv"
 	if flag.NArg() > 0 {
@@ -41,10 +47,77 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, path, *epochs, *save); err != nil {
+	var err error
+	if *rows != "" {
+		err = predict(ctx, os.Stdout, *load, *rows)
+	} else {
+		err = run(ctx, path, *epochs, *save)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "classifier:", err)
 		os.Exit(1)
 	}
+}
+
+// network returns the model: as many numbers as there are classes, the largest of which
+// is that of the row's class.
+func network(sess *tensor.Session, columns, classes int) nn.Sequential {
+	return nn.Sequential{
+		nn.NewLinear(sess, columns, hidden, true), nn.ReLU(),
+		nn.NewLinear(sess, hidden, hidden, true), nn.ReLU(),
+		nn.NewLinear(sess, hidden, classes, true),
+	}
+}
+
+// labels is what the file of weights says of the table that they are of.
+type labels struct {
+	Columns, Classes []string
+}
+
+// predict prints the class of each row of the table at path.
+func predict(ctx context.Context, out io.Writer, weights, path string) error {
+	file, err := safetensors.Open(weights)
+	if err != nil {
+		return err
+	}
+	notes := file.Metadata()
+	if err := file.Close(); err != nil {
+		return err
+	}
+	var of labels
+	if err := json.Unmarshal([]byte(notes["labels"]), &of); err != nil {
+		return fmt.Errorf("%s has no names of classes, expected a file that -save has written: %w", weights, err)
+	}
+	table, err := data.ReadCSVFile(path, &data.TableOptions{NoLabel: true})
+	if err != nil {
+		return err
+	}
+	if len(table.Names) != len(of.Columns) {
+		return fmt.Errorf("%s has the columns %q, expected %q", path, table.Names, of.Columns)
+	}
+	sess, err := client.Open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer sess.Close()
+	net := network(sess, len(of.Columns), len(of.Classes))
+	if _, err := nn.Load(weights, net.Params(), nil); err != nil {
+		return err
+	}
+	var classes []int64
+	sess.NoGrad(func() {
+		x := tensor.From(sess, table.X, table.Rows, len(table.Names))
+		classes, err = tensor.Data[int64](net.Forward(x).Argmax(-1))
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range classes {
+		if _, err := fmt.Fprintln(out, of.Classes[c]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func run(ctx context.Context, path string, epochs int, save string) error {
@@ -53,6 +126,9 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 		return err
 	}
 	columns := len(table.Names)
+	if n := len(table.Classes); n > table.Rows/2 {
+		fmt.Printf("column %q has %d classes in %d rows; if it is a number to predict, see the example ownmodel\n", table.Label, n, table.Rows)
+	}
 	// The rows in a random order, of which every fifth is held out.
 	x, class := make([]float32, len(table.X)), make([]int64, table.Rows)
 	order := data.NewOrder(table.Rows, 1)
@@ -72,11 +148,7 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 		return err
 	}
 	defer sess.Close()
-	net := nn.Sequential{
-		nn.NewLinear(sess, columns, hidden, true), nn.ReLU(),
-		nn.NewLinear(sess, hidden, hidden, true), nn.ReLU(),
-		nn.NewLinear(sess, hidden, len(table.Classes), true),
-	}
+	net := network(sess, columns, len(table.Classes))
 	params := net.Params()
 	opt := optim.NewAdamW(params, optim.AdamWOptions{LR: 3e-3, Decay: 0.01})
 	fmt.Printf("%d rows, %d columns, classes %q, %d parameters\n", table.Rows, columns, table.Classes, nn.Count(params))
@@ -130,5 +202,9 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 	if save == "" {
 		return nil
 	}
-	return nn.Save(save, params, nil)
+	notes, err := json.Marshal(labels{table.Names, table.Classes})
+	if err != nil {
+		return err
+	}
+	return nn.Save(save, params, map[string]string{"labels": string(notes)})
 }

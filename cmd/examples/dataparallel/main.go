@@ -40,9 +40,20 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("interrupted, %s: %w", kept(), err)
+		}
 		fmt.Fprintln(os.Stderr, "dataparallel:", err)
 		os.Exit(1)
 	}
+}
+
+// kept says what is left of a run that was interrupted.
+func kept() string {
+	if *folder == "" {
+		return "nothing was kept (-checkpoint DIR keeps a run that can go on)"
+	}
+	return "the same command goes on from the checkpoint in " + *folder
 }
 
 func run(ctx context.Context) error {

@@ -104,7 +104,7 @@ With the same seed, weights and processor the text is the same.`,
 				return err
 			}
 			if m.Data != "text" {
-				return usagef("--load %s: %s learns from %s and writes no text", weights.load, m.Name, m.Data)
+				return usagef("--load %s: %s learns from %s and writes no text; ringside eval says how good it is", weights.load, m.Name, m.Data)
 			}
 			ctx := cmd.Context()
 			sess, err := at.open(ctx, cmd)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/cmd/ringside/plot"
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -28,6 +29,7 @@ var otherNames = map[string][]string{
 	"sample":     {"max-new-tokens", "generate"},
 	"load":       {"weights", "pretrained", "model-name-or-path"},
 	"save":       {"output", "output-dir", "out"},
+	"to":         {"output", "output-dir", "out"},
 	"checkpoint": {"checkpoint-dir", "save-dir", "ckpt"},
 	"data":       {"dataset", "data-dir", "train-file"},
 	"workers":    {"nproc", "gpus", "devices", "world-size", "num-processes"},
@@ -183,8 +185,9 @@ func completions(root *cobra.Command) {
 		"ringside train":       {"model": models, "outer": {"diloco"}, "aggregate": agg.Names()},
 		"ringside generate":    {"model": models},
 		"ringside eval":        {"model": models},
+		"ringside export":      {"model": models},
 		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
-		"ringside plan dump":   {"device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
+		"ringside plan dump":   {"model": append(bench.TrainingModels(), models...), "device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
 		"ringside plot":        {"of": plot.Names},
 		"ringside gather plan": {"aggregate": agg.Names()},

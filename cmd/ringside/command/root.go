@@ -72,7 +72,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s%s; see %s --help", flagError(err), flagHint(cmd, err), cmd.CommandPath())
 	})
-	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newGenerate(), newEval(), newDemo(), newBench(), newBenchPeer(), newGPUPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newPlot(), newRun(), newPlan(), newGather(), newVersion())
+	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newGenerate(), newEval(), newExport(), newDemo(), newBench(), newBenchPeer(), newGPUPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newPlot(), newRun(), newPlan(), newGather(), newVersion())
 	root.SetHelpCommand(help())
 	completions(root)
 	return root

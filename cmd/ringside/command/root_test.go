@@ -36,7 +36,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"up", "dispatcher", "worker", "run", "train", "generate", "eval", "demo", "gather", "bench", "plan", "inspect", "top", "trace", "plot", "doctor", "version",
+		"up", "dispatcher", "worker", "run", "train", "generate", "eval", "export", "demo", "gather", "bench", "plan", "inspect", "top", "trace", "plot", "doctor", "version",
 	} {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("no %s in\n%s", name, out)

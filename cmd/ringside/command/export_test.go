@@ -1,0 +1,72 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestExport exports a checkpoint to a folder that is not there yet, and to a file; both
+// hold the weights that train saved.
+func TestExport(t *testing.T) {
+	runtimeDir(t)
+	text, dir := textFile(t), t.TempDir()
+	saved, kept := filepath.Join(dir, "made", "by it", "model.safetensors"), filepath.Join(dir, "run")
+	trained(t, "--in-process", "--data", text, "--steps", "3", "--batch", "2", "--sample", "0", "--save", saved, "--checkpoint", kept)
+	want, err := os.ReadFile(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(filepath.Dir(saved), "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, file := filepath.Join(dir, "a", "published"), filepath.Join(dir, "b", "weights.safetensors")
+	for _, c := range []struct {
+		from, to string
+		files    []string
+	}{
+		{kept, folder, []string{filepath.Join(folder, "model.safetensors"), filepath.Join(folder, "config.json")}},
+		{filepath.Dir(saved), folder, []string{filepath.Join(folder, "model.safetensors"), filepath.Join(folder, "config.json")}},
+		{kept, file, []string{file}},
+	} {
+		out, errOut, err := execute(t, "export", "--load", c.from, "--to", c.to)
+		if err != nil || out != strings.Join(c.files, "\n")+"\n" {
+			t.Fatalf("%s: %q, %v, %s", c.to, out, err, errOut)
+		}
+		if got, err := os.ReadFile(c.files[0]); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v, expected the %d that train saved", c.files[0], len(got), err, len(want))
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(folder, "config.json")); err != nil || string(got) != string(config) {
+		t.Errorf("config.json: %s, %v, expected %s", got, err, config)
+	}
+	var e exported
+	out, _, err := execute(t, "export", "--load", kept, "--to", file, "--json")
+	if bad := json.Unmarshal([]byte(out), &e); err != nil || bad != nil || e.Model != "qwen3-tiny" || !slices.Equal(e.Files, []string{file}) {
+		t.Errorf("%q, %v, %v", out, err, bad)
+	}
+
+	theirs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(theirs, "config.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"export", "--load", kept}, "--to FOLDER is needed"},
+		{[]string{"export", "--to", folder}, "--load FILE is needed"},
+		{[]string{"export", "--load", dir, "--to", folder}, "--load: checkpoint: none here"},
+		{[]string{"export", "--load", kept, "--to", theirs}, "another program's"},
+		{[]string{"export", "--load", kept, "--to", folder, "--model", "qwen3-small"}, "weights of qwen3-tiny, expected those of qwen3-small"},
+		{[]string{"export", "--load", kept, "--to", text}, "train: the folder for "},
+	} {
+		if out, _, err := execute(t, c.args...); err == nil || out != "" || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %q, %v, expected %q", c.args, out, err, c.says)
+		}
+	}
+}

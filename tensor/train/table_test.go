@@ -1,0 +1,132 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
+	"github.com/ringside-go/ringside/tensor/nn"
+)
+
+// points is a table of points in a square: which of both diagonal halves they lie in, or
+// the sum of both columns.
+func points(t testing.TB, rows int, number bool) *Table {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("x,y,half\n")
+	for i := range uint64(rows) {
+		x, y := float64(data.Index(data.Key("x"), i, 1000))/500-1, float64(data.Index(data.Key("y"), i, 1000))/500-1
+		label := fmt.Sprint(x > y)
+		if number {
+			label = fmt.Sprint(x + y)
+		}
+		fmt.Fprintf(&text, "%v,%v,%s\n", x, y, label)
+	}
+	read, err := data.ReadCSV(strings.NewReader(text.String()), "points", &data.TableOptions{Regression: number})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := SplitTable(read, "points")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// own is a model that is not in the list.
+func own(outputs int) *Model {
+	return &Model{
+		Name: "own", Data: "table", Classes: 2,
+		Defaults: Options{Steps: 150, Batch: 32, LR: 1e-2, LossEvery: 10},
+		Build: func(s *tensor.Session) (nn.Layer, error) {
+			return nn.Sequential{nn.NewLinear(s, 2, 16, true), nn.ReLU(), nn.NewLinear(s, 16, outputs, true)}, nil
+		},
+	}
+}
+
+// TestTable trains a model of the test's own on a table: for classes and for numbers, in
+// one batch, in several and in pieces, through a cluster, and stopped between.
+func TestTable(t *testing.T) { devicetest.Each(t, testTable) }
+
+func testTable(t *devicetest.T) {
+	d, m := points(t, 500, false), own(2)
+	kept, saved := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "own.safetensors")
+	whole, err := m.Train(t.Context(), inProcess(t), d, &Options{Seed: 3, Save: saved})
+	if err != nil || whole.Unit != "rows" || whole.Accuracy == nil || *whole.Accuracy < 0.9 || whole.BitsPerByte != nil || whole.Sample != "" {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	s, _ := throughCluster(t)
+	if sum, err := m.Train(t.Context(), s, d, &Options{Seed: 3}); err != nil || !slices.Equal(sum.Losses, whole.Losses) || sum.HeldOut != whole.HeldOut {
+		t.Errorf("through a cluster: %v, %+v, expected %+v", err, sum, whole)
+	}
+	if e, err := m.Evaluate(t.Context(), inProcess(t), d, saved); err != nil || e.HeldOut != whole.HeldOut || *e.Accuracy != *whole.Accuracy {
+		t.Errorf("with the saved weights: %+v, %v, expected a loss of %v", e, err, whole.HeldOut)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stop := Options{Seed: 3, Checkpoint: kept, Progress: func(p Progress) {
+		if p.Step >= 50 {
+			cancel()
+		}
+	}}
+	part, err := m.Train(ctx, inProcess(t), d, &stop)
+	if err != nil || !part.Stopped || part.Checkpoint != kept {
+		t.Fatalf("stopped: %+v, %v", part, err)
+	}
+	if rest, err := m.Train(t.Context(), inProcess(t), d, &Options{Resume: kept}); err != nil || rest.Loss != whole.Loss || rest.HeldOut != whole.HeldOut {
+		t.Errorf("resumed: %+v, %v, expected %v and %v", rest, err, whole.Loss, whole.HeldOut)
+	}
+	numbers := points(t, 500, true)
+	for name, o := range map[string]Options{"whole": {}, "accumulated": {Batch: 16, Accumulate: 2}, "in pieces": {MicroBatches: 2}} {
+		o.Seed = 3
+		sum, err := own(1).Train(t.Context(), inProcess(t), numbers, &o)
+		if err != nil || sum.Accuracy != nil || sum.HeldOut > 0.05 || sum.HeldOut <= 0 {
+			t.Errorf("numbers, %s: %+v, %v", name, sum, err)
+		}
+	}
+}
+
+// TestTableErrors checks what is refused before anything is trained.
+func TestTableErrors(t *testing.T) { devicetest.Each(t, testTableErrors) }
+
+func testTableErrors(t *devicetest.T) {
+	three := points(t, 10, false)
+	three.Train.Classes = []string{"a", "b", "c"}
+	noBuild, noContext := own(2), own(2)
+	noBuild.Build = nil
+	noContext.Data = "text"
+	for _, c := range []struct {
+		m    *Model
+		d    Data
+		want error
+		says string
+	}{
+		{own(2), three, ErrData, `points: column "half" has 3 values, so 3 classes; own has 2; if it is a number to predict`},
+		{own(2), someText(), ErrData, "own learns from table, and "},
+		{noBuild, three, ErrModel, `"own" has no Build`},
+		{noContext, someText(), ErrModel, "own has Context 0"},
+	} {
+		if _, err := c.m.Train(t.Context(), inProcess(t), c.d, nil); !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
+			t.Errorf("%v, expected %q", err, c.says)
+		}
+	}
+	for _, table := range []*data.Table{
+		{Names: []string{"x"}, Rows: 4, X: make([]float32, 4), Class: make([]int64, 4)},
+		{Names: []string{"x"}, Rows: 5, X: make([]float32, 4), Class: make([]int64, 5)},
+		{Names: []string{"x"}, Rows: 5, X: make([]float32, 5), Target: make([]float32, 4)},
+	} {
+		if _, err := SplitTable(table, "few"); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "few: ") {
+			t.Errorf("%d rows: %v", table.Rows, err)
+		}
+	}
+	if _, err := LoadTable(filepath.Join(t.TempDir(), "none.csv"), nil); err == nil {
+		t.Error("a file that is not there was loaded")
+	}
+}
