@@ -7,7 +7,9 @@ import (
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // knob is one choice of a user, both ways. The sides measure the same work.
@@ -22,8 +24,11 @@ func guideKnobs() []knob {
 	return []knob{
 		{"round trips", "each of 64 operations waited for", "all of them in one program, which is waited for", guideTrips},
 		{"round trips", "the loss of every step read", "the loss of every tenth step read", guideReads},
+		{"batch", "each of 64 operations sent by itself (`tensor.SessionOptions.Batch` of 1)", "all of them in one message", guideBatch},
+		{"batch", "32 messages of each of two sessions in turns (`worker --batch-messages 1`)", "8 of a session at a time", guideSessions},
 		{"programs", "64 operations on a new shape every time, so a new program", "the same shapes, so a program that is known", guideShapes},
 		{"compile", "a chain of operations one by one (`cpu.Options.NoFuse`)", "the chain fused", guideFusion},
+		{"compile", "training step of `qwen_t64` under `batch: {compile: false}` of a config", "the step compiled", guideCompile},
 		{"transfer", "64 MiB uploaded for every sum", "the tensor stays with the worker", guideUploads},
 		{"transfer", "a result of 16 MiB copied (`Data`)", "read where it lies (`View`)", guideViews},
 		{"threads", "a worker with one thread, product of 512 x 512", "with two", guideThreads},
@@ -105,6 +110,62 @@ func guideTrips(r *run, k *knob) (slower, fast side) {
 		check(s.Sync())
 		y.Free()
 	})
+}
+
+func guideBatch(r *run, k *knob) (slower, fast side) {
+	const operations = 64
+	do := func(batch int) func() {
+		s := r.dialed(r.start(1, 1), nil, &tensor.SessionOptions{Batch: batch})
+		x := tensor.RandN(s, tensor.F32, 16, 16)
+		return func() {
+			y := chainOf(x, operations)
+			check(s.Sync())
+			y.Free()
+		}
+	}
+	return r.both(k, 100, do(1), do(0))
+}
+
+func guideSessions(r *run, k *knob) (slower, fast side) {
+	const messages = 32
+	do := func(batch int) func() {
+		c := r.startWith(&cluster.Options{Workers: 1, Threads: 1, Batch: batch})
+		var sessions [2]*tensor.Session
+		var x [2]*tensor.Tensor
+		for i := range sessions {
+			sessions[i] = r.dialed(c, nil, nil)
+			x[i] = tensor.RandN(sessions[i], tensor.F32, 96, 96)
+		}
+		return func() {
+			var made []*tensor.Tensor
+			for range messages {
+				for i, s := range sessions {
+					made = append(made, x[i].Matmul(x[i]))
+					check(s.Flush())
+				}
+			}
+			for _, s := range sessions {
+				check(s.Sync())
+			}
+			for _, y := range made {
+				y.Free()
+			}
+		}
+	}
+	return r.both(k, 20, do(1), do(8))
+}
+
+func guideCompile(r *run, k *knob) (slower, fast side) {
+	do := func(compile bool) func(n int) []float64 {
+		conf := config.DataParallel(1)
+		conf.Signals[0].Compile = &compile
+		tr := newTrainer(r.dialed(r.start(1, 1), conf, nil), must(findTrial("qwen_t64")))
+		return func(n int) []float64 {
+			_, average := tr.steps(r.ctx, n, onTheWay)
+			return []float64{average * 1000}
+		}
+	}
+	return sampled(k.slower, "µs", 20, do(false)), sampled(k.fast, "µs", 20, do(true))
 }
 
 func guideReads(r *run, k *knob) (slower, fast side) {

@@ -28,9 +28,22 @@ func (r *run) inProcess(o *cpu.Options) *rig {
 // start starts a cluster: a dispatcher and so many workers of so many threads, each a
 // process of this binary.
 func (r *run) start(workers, threads int) *cluster.Cluster {
-	c := must(cluster.Start(context.WithoutCancel(r.ctx), &cluster.Options{Workers: workers, Threads: threads, Logger: r.Logger}))
+	return r.startWith(&cluster.Options{Workers: workers, Threads: threads})
+}
+
+// startWith is start with other options.
+func (r *run) startWith(o *cluster.Options) *cluster.Cluster {
+	o.Logger = r.Logger
+	c := must(cluster.Start(context.WithoutCancel(r.ctx), o))
 	r.atEnd(c.Close)
 	return c
+}
+
+// dialed makes a session on a cluster.
+func (r *run) dialed(c *cluster.Cluster, conf *config.Config, o *tensor.SessionOptions) *tensor.Session {
+	s := tensor.NewSession(must(client.Dial(r.ctx, c.Addr(), &client.Options{Config: conf})), o)
+	r.atEnd(s.Close)
+	return s
 }
 
 // through makes a session on a new cluster. Of several workers each has a part of every

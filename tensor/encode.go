@@ -9,11 +9,18 @@ import (
 //
 //	1  2026-11  first
 //	2  2026-11  signals, at the end; a program without any is still encoded as version 1
-const ProgramVersion = 2
+//	3  2026-11  flags; a program without any is still encoded as version 1 or 2
+const ProgramVersion = 3
+
+// Flags of a program of version 3: it is Program.Unfused, and it has signals.
+const (
+	flagUnfused = 1
+	flagSignals = 2
+)
 
 // The encoding is little endian, and each section is 4-byte aligned:
 //
-//	| magic "RSP1" | version u16, 0 u16
+//	| magic "RSP1" | version u16, flags u16
 //	| counts u32: externals, instrs, args, ints, dims, shapes, scalars
 //	| shapes: rank u8 each, padded to 4 | dims u32 each
 //	| externals: dtype u8, donated u8, 0 u16, shape u32
@@ -52,11 +59,17 @@ func (p *Program) Append(b []byte) []byte {
 		dims += len(s)
 	}
 	b = append(b, programMagic...)
-	version := uint32(1)
-	if len(p.Signals) > 0 {
-		version = ProgramVersion
+	version, flags := uint16(1), uint16(0)
+	switch {
+	case p.Unfused && len(p.Signals) > 0:
+		version, flags = 3, flagUnfused|flagSignals
+	case p.Unfused:
+		version, flags = 3, flagUnfused
+	case len(p.Signals) > 0:
+		version = 2
 	}
-	b = le.AppendUint32(b, version)
+	b = le.AppendUint16(b, version)
+	b = le.AppendUint16(b, flags)
 	for _, n := range [...]int{len(p.Externals), len(p.Instrs), len(p.Args), len(p.Ints), dims, len(p.Shapes), p.NumScalars} {
 		b = le.AppendUint32(b, uint32(n))
 	}
@@ -125,9 +138,14 @@ func ParseProgram(b []byte) (*Program, error) {
 		return nil, malformed("%d bytes without the magic %q", len(b), programMagic)
 	}
 	r := reader{b[4:]}
-	version := r.u32()
+	version, flags := r.u16(), r.u16()
 	if version < 1 || version > ProgramVersion {
 		return nil, malformed("version %d, expected 1 to %d", version, ProgramVersion)
+	}
+	signals := version == 2 || flags&flagSignals != 0
+	// A program has one encoding.
+	if unfused := flags&^flagSignals == flagUnfused; unfused != (version == 3) || version < 3 && flags != 0 {
+		return nil, malformed("flags %#x in version %d", flags, version)
 	}
 	var n [7]int
 	for i := range n {
@@ -138,12 +156,12 @@ func ParseProgram(b []byte) (*Program, error) {
 		return nil, malformed("%d inputs, %d instructions, %d scalars; at most %d, %d, %d", externals, instrs, scalars, MaxExternals, MaxInstrs, MaxScalars)
 	}
 	want := programHeader + int64(shapes+3)&^3 + 4*int64(dims) + externalBytes*int64(externals) + instrBytes*int64(instrs) + 4*int64(args) + 8*int64(ints)
-	if want != int64(len(b)) && !(version > 1 && want < int64(len(b))) { // signals follow
+	if want != int64(len(b)) && !(signals && want < int64(len(b))) { // signals follow
 		return nil, malformed("%d bytes, its counts need %d", len(b), want)
 	}
 	p := &Program{
 		Externals: make([]External, externals), Instrs: make([]Instr, instrs), Args: make([]Ref, args),
-		Ints: make([]int64, ints), Shapes: make([]Shape, shapes), NumScalars: scalars,
+		Ints: make([]int64, ints), Shapes: make([]Shape, shapes), NumScalars: scalars, Unfused: flags&flagUnfused != 0,
 	}
 	if err := p.parseShapes(&r, dims); err != nil {
 		return nil, err
@@ -177,7 +195,7 @@ func ParseProgram(b []byte) (*Program, error) {
 	for i := range p.Ints {
 		p.Ints[i] = int64(r.u64())
 	}
-	if version > 1 {
+	if signals {
 		if err := p.parseSignals(&r); err != nil {
 			return nil, err
 		}

@@ -75,6 +75,13 @@ type Bounded interface {
 	MaxBytes() uint64
 }
 
+// Unfuser is implemented by an Engine whose user has some signals run without fusion.
+type Unfuser interface {
+	// Unfuses reports whether programs that have the signal are to be Unfused. A session
+	// asks once for each signal.
+	Unfuses(signal string) bool
+}
+
 // Engine runs programs for one session. Its methods are called by one goroutine at a
 // time, except Close, which any goroutine may call.
 //

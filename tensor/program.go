@@ -84,6 +84,9 @@ type Program struct {
 	Shapes     []Shape
 	NumScalars int
 	Signals    []Signal // each once
+
+	// Unfused has engines run one operation after another, see SessionOptions.Unfused.
+	Unfused bool
 }
 
 // Hash identifies a program: the first 16 bytes of the SHA-256 of its encoding.
@@ -151,6 +154,7 @@ func (p *Program) Clone() *Program {
 		Shapes:     make([]Shape, len(p.Shapes)),
 		NumScalars: p.NumScalars,
 		Signals:    append([]Signal(nil), p.Signals...),
+		Unfused:    p.Unfused,
 	}
 	for i, s := range p.Shapes {
 		q.Shapes[i] = append(Shape{}, s...)
@@ -162,6 +166,9 @@ func (p *Program) Clone() *Program {
 // in0, s2.
 func (p *Program) String() string {
 	var b strings.Builder
+	if p.Unfused {
+		b.WriteString("unfused\n")
+	}
 	for i, e := range p.Externals {
 		fmt.Fprintf(&b, "in%d %v%v", i, e.DType, p.Shapes[e.Shape])
 		if e.Donated {
@@ -211,4 +218,5 @@ func (r Ref) String() string {
 func (p *Program) reset() {
 	p.Externals, p.Instrs, p.Args = p.Externals[:0], p.Instrs[:0], p.Args[:0]
 	p.Ints, p.Shapes, p.NumScalars, p.Signals = p.Ints[:0], p.Shapes[:0], 0, p.Signals[:0]
+	p.Unfused = false
 }

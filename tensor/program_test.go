@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -49,6 +51,44 @@ func TestGoldenBytes(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("the encoding changed; %s has %d digits, now %d:\n%s", file, len(want), len(got), got)
+	}
+}
+
+// TestUnfusedProgram: the flag is part of a program's identity, with and without signals,
+// and no other flag is taken.
+func TestUnfusedProgram(t *testing.T) {
+	run := func(o *SessionOptions, signal bool) Batch {
+		r := &recorder{}
+		s := NewSession(r, o)
+		x := From(s, []float32{1, 2})
+		if signal {
+			s.Signal("a", func() { x.AddS(1) })
+		} else {
+			x.AddS(1)
+		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		return r.last()
+	}
+	for _, signal := range []bool{false, true} {
+		plain, b := run(nil, signal), run(&SessionOptions{Unfused: true}, signal)
+		p, err := ParseProgram(b.Encoded)
+		if err != nil || !p.Unfused || b.Hash == plain.Hash || !bytes.Equal(p.Append(nil), b.Encoded) || p.EncodedSize() != len(b.Encoded) ||
+			!strings.HasPrefix(p.Clone().String(), "unfused\n") {
+			t.Fatalf("signal %v: %v, %v", signal, p, err)
+		}
+		for n := range b.Encoded {
+			if _, err := ParseProgram(b.Encoded[:n]); !errors.Is(err, ErrProgram) {
+				t.Fatalf("signal %v: %d of %d bytes: %v", signal, n, len(b.Encoded), err)
+			}
+		}
+		for _, bad := range [][]byte{{3, 0, 0, 0}, {3, 0, 2, 0}, {3, 0, 4, 0}, {3, 0, 5, 0}, {2, 0, 1, 0}, {1, 0, 1, 0}, {4, 0, 1, 0}} {
+			changed := slices.Concat(b.Encoded[:4], bad, b.Encoded[8:])
+			if _, err := ParseProgram(changed); !errors.Is(err, ErrProgram) {
+				t.Errorf("signal %v: version and flags % x: %v", signal, bad, err)
+			}
+		}
 	}
 }
 

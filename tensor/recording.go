@@ -18,6 +18,8 @@ type recording struct {
 	shapes  map[shapeKey]uint32
 	signals signals
 	encoded []byte
+	most    int  // operations of a program
+	unfused bool // each program
 
 	inf  inference // of the instruction under construction
 	args []Ref     // its arguments
@@ -38,8 +40,15 @@ type shapeKey struct {
 	dims [MaxRank]int
 }
 
-func (r *recording) start(s *Session) {
-	r.s, r.epoch = s, 1
+func (r *recording) start(s *Session, o *SessionOptions) {
+	r.s, r.epoch, r.most, r.unfused = s, 1, MaxInstrs/2, o.Unfused
+	if o.Batch > 0 {
+		r.most = min(r.most, o.Batch)
+	}
+	if e, ok := s.eng.(Unfuser); ok {
+		r.signals.unfuses = e.Unfuses
+	}
+	r.prog.Unfused = r.unfused
 	r.slots, r.shapes = map[scalarKey]int{}, map[shapeKey]uint32{}
 }
 
@@ -51,6 +60,7 @@ func (r *recording) next() {
 	r.values, r.inputs, r.sites, r.scalars = r.values[:0], r.inputs[:0], r.sites[:0], r.scalars[:0]
 	r.epoch++
 	r.prog.reset()
+	r.prog.Unfused = r.unfused
 	clear(r.slots)
 	clear(r.shapes)
 	r.signals.reset()
@@ -75,9 +85,10 @@ func (r *recording) finish(b *Batch, g *garbage) {
 	b.Program, b.Encoded, b.Hash, b.Scalars = p, r.encoded, HashOf(r.encoded), r.scalars
 }
 
-// full reports whether the program is close to a limit.
+// full reports whether the program is close to a limit, or has as many operations as the
+// session submits at a time.
 func (r *recording) full() bool {
-	return len(r.prog.Instrs) >= MaxInstrs/2 || len(r.inputs) >= MaxExternals/2 ||
+	return len(r.prog.Instrs) >= r.most || len(r.inputs) >= MaxExternals/2 ||
 		len(r.scalars) >= MaxScalars/2 || r.bytes() > MaxProgramBytes/2
 }
 

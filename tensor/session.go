@@ -16,6 +16,16 @@ type SessionOptions struct {
 	Seed uint64
 	// Context bounds every wait of the session. The default is context.Background().
 	Context context.Context
+	// Batch is the number of operations after which the session submits what it has
+	// recorded, without waiting for it. 0 is 4096. A small one has the engine begin
+	// earlier, at the price of more messages and of values that are kept although only
+	// operations of the next batch need them.
+	Batch int
+	// Unfused has engines run one operation after another, instead of compiling several
+	// into one pass over memory: slower, with some results in other bits. It is for
+	// looking for an error. A config does so for the programs that have a signal, see
+	// tensor/shard/config.
+	Unfused bool
 	// Site returns the file and line that a call comes from, for errors. It is called in
 	// the goroutine of the call. The default is the line of Go outside of these packages;
 	// clients in other languages have their own.
@@ -75,7 +85,7 @@ func NewSession(eng Engine, opts *SessionOptions) *Session {
 	if e, ok := eng.(Bounded); ok {
 		s.dropped.most = int(min(e.MaxBytes(), math.MaxInt))
 	}
-	s.rec.start(s)
+	s.rec.start(s, &o)
 	s.Seed(o.Seed)
 	return s
 }

@@ -573,3 +573,48 @@ func TestPin(t *testing.T) {
 		t.Error("a tensor that stands for an error was pinned")
 	}
 }
+
+// TestBatch: a session submits its operations in batches of that size, without waiting.
+func TestBatch(t *testing.T) {
+	for _, c := range []struct{ batch, programs int }{{0, 1}, {1, 10}, {4, 3}, {100000, 1}} {
+		r := &recorder{}
+		s := NewSession(r, &SessionOptions{Batch: c.batch})
+		x := From(s, []float32{1, 2})
+		for range 10 {
+			x = x.AddS(1)
+		}
+		if got, err := Data[float32](x); err != nil || len(got) != 2 {
+			t.Fatalf("batch %d: %v, %v", c.batch, got, err)
+		}
+		if n := s.Stats().Programs; n != uint64(c.programs) {
+			t.Errorf("batch %d: %d programs of 10 operations, expected %d", c.batch, n, c.programs)
+		}
+	}
+}
+
+// unfuser is an engine whose user has the signal slow run unfused.
+type unfuser struct{ recorder }
+
+func (*unfuser) Unfuses(signal string) bool { return signal == "slow" }
+
+// TestUnfuser: programs that have the signal are unfused, in whatever place, and no
+// others.
+func TestUnfuser(t *testing.T) {
+	e := &unfuser{}
+	s := NewSession(e, nil)
+	x := From(s, []float32{1, 2})
+	for want, record := range map[bool]func(){
+		false: func() { s.Signal("fast", func() { x.AddS(1) }) },
+		true:  func() { s.Signal("fast", func() { x.AddS(1) }); s.Signal("slow", func() { x.AddS(1) }) },
+	} {
+		for range 2 { // the session knows the signal the second time
+			record()
+			if err := s.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			if got := e.last().Program.Unfused; got != want {
+				t.Errorf("unfused %v, expected %v", got, want)
+			}
+		}
+	}
+}

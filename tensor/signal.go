@@ -81,6 +81,9 @@ type signals struct {
 	ids   map[Signal]uint16 // their numbers
 	slots []uint16          // their numbers in Program.Signals, 0 for none yet
 	names int               // bytes of the names in Program.Signals
+
+	unfuses func(signal string) bool // see Unfuser; nil for an engine that is none
+	unfused []bool                   // parallel to all
 }
 
 // number returns g's number in the session, from 1.
@@ -98,6 +101,7 @@ func (t *signals) number(g Signal) (uint16, error) {
 		t.ids = map[Signal]uint16{}
 	}
 	t.all = append(t.all, g)
+	t.unfused = append(t.unfused, t.unfuses != nil && t.unfuses(g.Name))
 	t.slots = append(t.slots, 0)
 	t.ids[g] = uint16(len(t.all))
 	return t.ids[g], nil
@@ -114,6 +118,7 @@ func (t *signals) slot(p *Program, n uint16) uint16 {
 		p.Signals = append(p.Signals, t.all[n-1])
 		*slot = uint16(len(p.Signals))
 		t.names += len(t.all[n-1].Name)
+		p.Unfused = p.Unfused || t.unfused[n-1]
 	}
 	return *slot
 }

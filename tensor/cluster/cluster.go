@@ -109,7 +109,7 @@ func (c *Cluster) start() error {
 			on = c.o.Devices[i%len(c.o.Devices)]
 		}
 		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, TLS: c.o.TLS, Threads: c.o.Threads, Device: on,
-			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork}); err != nil {
+			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork, Batch: c.o.Batch}); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,10 @@ type Options struct {
 	// worker; less is no bound.
 	MaxWork int
 
+	// Batch is that of worker.Options, for workers in processes of their own. Default
+	// that of the worker.
+	Batch int
+
 	// Addr is the dispatcher's socket. Default: a unique one in Dir. Its directory is
 	// made if it does not exist.
 	Addr string
@@ -84,9 +88,9 @@ type Options struct {
 
 	// Args makes the arguments of a child, without the program's name. Default
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
-	// N", "--device D", "--session-mib N", "--memory-mib N", "--shm PLACE" and
-	// "--max-work N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file
-	// FILE" if ListenTCP and SecretFile are; of TLS "--tls" and its files.
+	// N", "--device D", "--session-mib N", "--memory-mib N", "--shm PLACE", "--max-work
+	// N" and "--batch-messages N" if those are set, and "--listen-tcp HOST:PORT" and
+	// "--secret-file FILE" if ListenTCP and SecretFile are; of TLS "--tls" and its files.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died, and the dispatcher once it has had all
@@ -118,7 +122,7 @@ type Child struct {
 	Device  string // of a worker; empty: its own default
 
 	SessionMiB, MemoryMiB int // of a worker; 0: its own default
-	MaxWork               int // likewise
+	MaxWork, Batch        int // likewise
 	Shm                   string
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
@@ -173,6 +177,9 @@ func DefaultArgs(c Child) []string {
 	if c.MaxWork != 0 {
 		args = append(args, "--max-work", strconv.Itoa(c.MaxWork))
 	}
+	if c.Batch > 0 {
+		args = append(args, "--batch-messages", strconv.Itoa(c.Batch))
+	}
 	return append(args, TLSArgs(c.TLS)...)
 }
 
@@ -195,9 +202,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Workers < 0 || c.Workers > MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)
 	}
-	if c.Threads < 0 || c.SessionMiB < 0 || c.MemoryMiB < 0 || c.Grace < 0 {
-		return c, fmt.Errorf("%w: Threads %d, SessionMiB %d, MemoryMiB %d, Grace %v: negative", ErrOption,
-			c.Threads, c.SessionMiB, c.MemoryMiB, c.Grace)
+	if c.Threads < 0 || c.SessionMiB < 0 || c.MemoryMiB < 0 || c.Batch < 0 || c.Grace < 0 {
+		return c, fmt.Errorf("%w: Threads %d, SessionMiB %d, MemoryMiB %d, Batch %d, Grace %v: negative", ErrOption,
+			c.Threads, c.SessionMiB, c.MemoryMiB, c.Batch, c.Grace)
 	}
 	c.Grace = cmp.Or(c.Grace, defaultGrace)
 	c.Dir = cmp.Or(c.Dir, local.Dir())

@@ -21,7 +21,7 @@ type sub struct {
 // cutOut makes the program of the instructions is of p. Shapes, scalars and signals keep
 // their numbers. own says which of its inputs it may free, keeps whose results it keeps.
 func cutOut(p *tensor.Program, is []int, own func(tensor.Ref) bool, keeps func(int) bool) *sub {
-	s := &sub{p: &tensor.Program{Shapes: p.Shapes, NumScalars: p.NumScalars, Signals: p.Signals}}
+	s := &sub{p: &tensor.Program{Shapes: p.Shapes, NumScalars: p.NumScalars, Signals: p.Signals, Unfused: p.Unfused}}
 	names := map[tensor.Ref]tensor.Ref{}
 	for _, i := range is {
 		in := p.Instrs[i]

@@ -82,10 +82,28 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 	if len(inputs) != len(p.Externals) {
 		return nil, fmt.Errorf("%w: %d layouts for %d inputs", ErrPlacement, len(inputs), len(p.Externals))
 	}
+	var plan *Plan
+	var err error
 	if d := o.defaults(); d.Parts > 1 {
-		return rewriteExactly(p, m, inputs, d)
+		plan, err = rewriteExactly(p, m, inputs, d)
+	} else {
+		plan, err = rewrite(p, m, inputs, o, false)
 	}
-	return rewrite(p, m, inputs, o, false)
+	if err == nil && p.Unfused {
+		plan.unfuse()
+	}
+	return plan, err
+}
+
+// unfuse has every program of the plan run one operation after another.
+func (p *Plan) unfuse() {
+	for _, r := range p.Ranks {
+		for _, s := range r.Steps {
+			if s.Kind == RunProgram {
+				s.Run.Program.Unfused = true
+			}
+		}
+	}
 }
 
 // rewrite is Rewrite without Options.Parts. inParts is that of the rewriter.

@@ -238,7 +238,7 @@ func (s *stager) settle(r tensor.Ref, k int) {
 func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	if i, instr := r.Instr(); instr {
 		if sig, ok := s.p.NameOf(i); ok {
-			if k, ok := StageFor(s.of, sig); ok {
+			if k, ok := For(s.of, sig); ok {
 				return k, true
 			}
 		}
@@ -247,14 +247,14 @@ func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	return StageFor(s.of, sig)
+	return For(s.of, sig)
 }
 
-// StageFor returns the stage of a signal in of, whose names may be patterns. A name with
-// a slash that has no entry gets the stage of its right side.
-func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) {
-	if k, ok := find(of, sig); ok {
-		return k, true
+// For returns the value for a signal in of, whose names may be patterns. A name with a
+// slash that has no entry gets the value of its right side.
+func For[V any](of map[tensor.Signal]V, sig tensor.Signal) (v V, ok bool) {
+	if v, ok := find(of, sig); ok {
+		return v, true
 	}
 	_, name, _ := strings.Cut(sig.Name, "/")
 	return find(of, tensor.Signal{Name: name, Backward: sig.Backward})

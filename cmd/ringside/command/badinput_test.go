@@ -278,6 +278,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"up", "--shm", "/proc"}, []string{"--shm /proc: file system ", "expected a tmpfs"}},
 		{[]string{"worker", "--memory-mib", "-1"}, []string{"--memory-mib -1: expected 0 to"}},
 		{[]string{"worker", "--session-mib", "9223372036854775807"}, []string{"--session-mib 9223372036854775807: expected 0 to"}},
+		{[]string{"worker", "--batch-messages", "0"}, []string{"--batch-messages 0: expected at least 1"}},
+		{[]string{"up", "--batch-messages", "-1"}, []string{"--batch-messages -1: expected at least 1"}},
 		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},
 		{[]string{"bench", "torch", "--model", "parrot"}, []string{"--model parrot", "mlp_adamw", "qwen_mid"}},
 		{[]string{"bench", "kernels", "--model", "mlp_adamw"}, []string{"--model mlp_adamw", "expected products, adamw, chain"}},

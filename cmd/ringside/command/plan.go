@@ -19,6 +19,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
+	"github.com/ringside-go/ringside/tensor/train"
 )
 
 func newPlan() *cobra.Command {
@@ -114,7 +115,7 @@ and every worker's programs. With --device cuda or --hosts 2 it also says how th
 			return o.dump(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	c.Flags().StringVar(&o.model, "model", "qwen_t64", "whose training step")
+	c.Flags().StringVar(&o.model, "model", "qwen_t64", "whose training step: a model of train, or of bench torch")
 	c.Flags().StringVar(&o.file, "program", "", "a file with an encoded program, instead of a model's")
 	c.Flags().Uint64Var(&o.session, "session", 0, "the program of the session of this number, in a running cluster")
 	c.Flags().StringVar(&o.addr, "connect", "", "address of the dispatcher for --session (default: this user's)")
@@ -247,9 +248,16 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	last := &lastProgram{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(last, nil)
 	defer s.Close()
+	if m, err := train.Find(o.model); err == nil {
+		encoded, err := o.trained(s, m, last, func() { times = nil })
+		if o.timed == 0 {
+			times = nil
+		}
+		return encoded, times, err
+	}
 	t, err := bench.NewTraining(s, o.model, o.several())
 	if err != nil {
-		return nil, nil, usagef("--model: %v", err)
+		return nil, nil, usagef("--model: %v; or of train, %s", err, strings.Join(trainModels(), ", "))
 	}
 	for i := range 2 + o.timed { // the first makes the optimizer's state
 		if i == 2 {

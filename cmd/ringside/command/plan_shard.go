@@ -71,6 +71,10 @@ func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
 	if err := c.CheckProgram(p); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(p.Signals, func(g tensor.Signal) bool { return c.Unfuses(g.Name) }) {
+		p = p.Clone()
+		p.Unfused = true
+	}
 	hints, stages := c.Hints(), c.Stages()
 	m := stages[0].Mesh
 	why := hints.Explain(p, m)

@@ -239,3 +239,35 @@ func TestPlanDumpSession(t *testing.T) {
 	failed(t, 2, []string{"without --model"}, "plan", "dump", "--session", "1", "--model", "qwen_t64")
 	failed(t, 2, []string{"--connect is for --session"}, "plan", "dump", "--connect", addr)
 }
+
+// TestPlanOfTrainModels: plan dump knows the models of train by their names, whole and on
+// several workers, with times, and under a config that leaves fusion out.
+func TestPlanOfTrainModels(t *testing.T) {
+	steps := map[string]int{}
+	plain := filepath.Join(t.TempDir(), "plain.yaml")
+	if err := os.WriteFile(plain, []byte("workers: 2\nbatch: {shard: {axis: 0}, compile: false}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags, says string
+	}{
+		{"--model fashion-mlp", " adamw"},
+		{"--model qwen3-tiny", " adamw"},
+		{"--model qwen3-tiny --time 2", "  together\n"},
+		{"--model qwen3-tiny --workers 2", "all-reduce along data"},
+		{"--model qwen3-tiny --config " + plain, "all-reduce along data"},
+	} {
+		out, errOut, err := execute(t, append([]string{"plan", "dump"}, strings.Fields(c.flags)...)...)
+		if err != nil || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %v, %s, %.500s; expected %q", c.flags, err, errOut, out, c.says)
+		}
+		steps[c.flags] = strings.Count(out, "unfused\n")
+	}
+	if n := steps["--model qwen3-tiny --config "+plain]; n == 0 {
+		t.Errorf("under compile: false %d programs are unfused", n)
+	}
+	_, _, err := execute(t, "plan", "dump", "--model", "parrot")
+	if err == nil || !strings.Contains(err.Error(), "qwen3-tiny") {
+		t.Errorf("no such model: %v", err)
+	}
+}

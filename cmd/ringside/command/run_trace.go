@@ -55,7 +55,7 @@ func (r *rankTrace) end(said io.Writer) error {
 	if err = errors.Join(err, r.close(), os.RemoveAll(r.dir)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	fmt.Fprintf(said, "%d events of %d ranks in %s\n", n, len(ranks), name)
+	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), name)
 	if len(ranks) == 0 {
 		fmt.Fprintln(said, "ranks have events once they call collective.Init")
 	}

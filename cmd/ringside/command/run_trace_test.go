@@ -51,7 +51,7 @@ func TestRunTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := ringside(t, "run", "-n", "3", "--trace", file, "--log", log, "--", self, rankArgument).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "events of 3 ranks in "+file) {
+	if err != nil || !strings.Contains(string(out), " events of 3 ranks in "+file) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	in, err := os.Open(file)

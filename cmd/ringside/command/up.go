@@ -55,6 +55,7 @@ func boundsOfSession(session, memory int64, work int, free limits.Memory) string
 func newUp() *cobra.Command {
 	var (
 		workers, work   int
+		batch           int
 		session, memory int64
 		addr, far       string
 		known           keys
@@ -96,6 +97,9 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if workers < 1 || workers > cluster.MaxWorkers {
 				return usagef("-n %d: expected 1 to %d workers", workers, cluster.MaxWorkers)
 			}
+			if err := checkBatch(batch); err != nil {
+				return err
+			}
 			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
 				return err
 			}
@@ -125,7 +129,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			}
 			workers = len(devices)
 			c, err := startCluster(cmd.Context(), &cluster.Options{
-				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -181,6 +185,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	deviceFlag(c.Flags(), &on, "workers compute")
 	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
+	batchFlag(c.Flags(), &batch)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	known.flags(c.Flags())
 	rec.flags(c.Flags())

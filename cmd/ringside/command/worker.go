@@ -66,7 +66,7 @@ func newWorker() *cobra.Command {
 		addr, join, name, simd, memory, on, products, flight string
 		far                                                  keys
 		quota, limit                                         int64
-		threads, work                                        int
+		threads, work, batch                                 int
 		bind                                                 bool
 		reconnect                                            time.Duration
 	)
@@ -81,6 +81,9 @@ func newWorker() *cobra.Command {
 			}
 			if threads < 0 || threads > maxThreads {
 				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
+			}
+			if err := checkBatch(batch); err != nil {
+				return err
 			}
 			if reconnect < 0 {
 				return usagef("--reconnect %v: expected at least 0", reconnect)
@@ -122,7 +125,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, TLS: tls, Bind: bind, Reconnect: reconnect,
+			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, TLS: tls, Bind: bind, Batch: batch, Reconnect: reconnect,
 				Flight: collective.FlightFolder(flight), Logger: log})
 			if err != nil {
 				return err
@@ -144,8 +147,9 @@ func newWorker() *cobra.Command {
 	deviceFlag(f, &on, "the worker computes")
 	productsFlag(f, &products)
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
+	batchFlag(f, &batch)
 	f.DurationVar(&reconnect, "reconnect", 30*time.Second, "how long to look for another dispatcher when it died, and longer with sessions that go on; 0: end with it")
-	f.StringVar(&flight, "flight", "", "folder for the last collectives of a session that ends because a worker died or was late; off: none (default: ringside/flight in this user's cache)")
+	flightFlag(f, &flight, "the last collectives of a session that ends because a worker died or was late")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	shmFlag(f, &memory)
 	workFlag(f, &work)
@@ -184,6 +188,24 @@ func segmentsIn(memory string) (shm.Options, error) {
 // workFlag adds --max-work.
 func workFlag(f *pflag.FlagSet, work *int) {
 	f.IntVar(work, "max-work", 0, "multiply-adds of one program, where an operation on an element counts as 16; -1: no limit (default: 2^50, hours of a core)")
+}
+
+// flightFlag adds --flight, the folder for what.
+func flightFlag(f *pflag.FlagSet, folder *string, what string) {
+	f.StringVar(folder, "flight", "", "folder for "+what+"; off: none (default: ringside/flight in this user's cache)")
+}
+
+// batchFlag adds --batch-messages.
+func batchFlag(f *pflag.FlagSet, batch *int) {
+	f.IntVar(batch, "batch-messages", 1, "messages of one session that a worker handles before another session has its turn")
+}
+
+// checkBatch checks --batch-messages.
+func checkBatch(batch int) error {
+	if batch < 1 {
+		return usagef("--batch-messages %d: expected at least 1", batch)
+	}
+	return nil
 }
 
 // mebibytes checks flags that are sizes.

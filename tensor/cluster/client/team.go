@@ -54,7 +54,7 @@ func (t *team) lies(u *tensor.Upload) (stage uint32, layout uint8) {
 	}
 	at := 0
 	if len(t.stages) > 1 {
-		k, ok := shard.StageFor(t.stageOf, u.Signal)
+		k, ok := shard.For(t.stageOf, u.Signal)
 		if !ok {
 			return 0, 0
 		}
@@ -112,3 +112,6 @@ func (t *team) hearLink(src []byte) error {
 	l.next++
 	return nil
 }
+
+// Unfuses implements tensor.Unfuser for the Engine: it asks Options.Config.
+func (t *team) Unfuses(signal string) bool { return t.config.Unfuses(signal) }

@@ -47,6 +47,12 @@ type Options struct {
 	// a connection of their own. 0: it ends with the dispatcher.
 	Reconnect time.Duration
 
+	// Batch is the number of messages of one session that the worker handles before it
+	// looks whether another session has used less of its time. 0 is 1: sessions share as
+	// fairly as they can. More have a session's plans and tensors stay in the caches, and
+	// the others wait longer. Sessions of several workers keep their order.
+	Batch int
+
 	// Bind binds the worker's goroutine to one core, by its rank, while it has a session
 	// whose workers are on this host and as many as there are cores. It is for a worker
 	// that has a process of its own.
@@ -72,8 +78,9 @@ func (o *Options) withDefaults() (Options, error) {
 	out := *cmp.Or(o, &Options{})
 	out.Name = cmp.Or(out.Name, fmt.Sprintf("worker-%d", os.Getpid()))
 	out.KeepUnused = cmp.Or(out.KeepUnused, 10*time.Second)
-	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 || out.KeepUnused < 0 || out.Reconnect < 0 {
-		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, KeepUnused %v and Reconnect %v, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped, out.KeepUnused, out.Reconnect)
+	out.Batch = cmp.Or(out.Batch, 1)
+	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 || out.KeepUnused < 0 || out.Reconnect < 0 || out.Batch < 0 {
+		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, KeepUnused %v, Reconnect %v and Batch %d, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped, out.KeepUnused, out.Reconnect, out.Batch)
 	}
 	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	if out.Device == nil {

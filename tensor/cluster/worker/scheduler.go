@@ -62,6 +62,8 @@ type scheduler struct {
 	arrived  uint64        // number of messages that were put into backlogs
 	looked   time.Time     // when the queue was last emptied
 	clock    time.Duration // what the session that was chosen last had used before that
+	chosen   uint64        // the session that was chosen last
+	further  int           // of its messages, that are handled before another is chosen
 }
 
 // step reads the messages that have come, and handles one. It waits if there is none.
@@ -252,9 +254,14 @@ func (w *Worker) next(ctx context.Context) error {
 			return w.handleInlet(ctx, s)
 		}
 	}
-	s, x := w.choose()
+	s, x := w.stay()
+	if s == nil && x == nil {
+		s, x = w.choose()
+		w.further = w.o.Batch - 1
+	}
 	switch {
 	case x != nil:
+		w.chosen = x.core().id
 		b := &x.core().backlog
 		w.clock = b.used
 		began := time.Now()
@@ -262,10 +269,31 @@ func (w *Worker) next(ctx context.Context) error {
 		b.used += time.Since(began) + messageTime
 		return err
 	case s != nil:
+		w.chosen = s.core().id
 		w.clock = s.core().backlog.used
 		return w.handleOldest(ctx, s)
 	}
 	return nil
+}
+
+// stay returns the session that was chosen last if it has a message and has not had
+// Options.Batch of them: byInlet if the message is that of its inlet.
+func (w *scheduler) stay() (s session, byInlet connected) {
+	if w.further == 0 {
+		return nil, nil
+	}
+	w.further--
+	last := w.sessions[w.chosen]
+	if last == nil || last.core().together() {
+		return nil, nil
+	}
+	if x, ok := last.(connected); ok && slices.Contains(w.connected, x) && x.inlet().ready {
+		return nil, x
+	}
+	if slices.Contains(w.ready, last) {
+		return last, nil
+	}
+	return nil, nil
 }
 
 // choose returns the session that is next: byInlet if the message is that of its inlet,

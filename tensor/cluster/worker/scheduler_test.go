@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,11 +43,12 @@ type gatedWorker struct {
 	seq uint64
 }
 
-func startGated(t *testing.T) *gatedWorker {
+func startGated(t *testing.T, o worker.Options) *gatedWorker {
 	t.Helper()
 	dev := worker.NewTestDevice(t, cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
 	d := gated{dev, make(chan float64), make(chan struct{})}
-	f := start(t, worker.Options{Device: d})
+	o.Device = d
+	f := start(t, o)
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	return &gatedWorker{fixture: f, d: d, p: p}
 }
@@ -72,7 +74,7 @@ func (g *gatedWorker) next() float64 {
 // TestTurns checks that a session that floods the worker is held back, and that the
 // single batch of another session is next.
 func TestTurns(t *testing.T) {
-	f := startGated(t)
+	f := startGated(t, worker.Options{})
 	for id := range uint64(3) {
 		f.open(id, 0)
 		f.body(id, f.p)
@@ -133,10 +135,52 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestBatch: with Options.Batch a session has so many of its messages handled before the
+// worker looks at another.
+func TestBatch(t *testing.T) {
+	const batch, messages = 3, 12
+	f := startGated(t, worker.Options{Batch: batch})
+	for id := range uint64(2) {
+		f.open(id, 0)
+		f.body(id, f.p)
+	}
+	f.batchOf(0, 0)
+	if what := f.next(); what != 0 { // the others wait until it ends
+		t.Errorf("first is a program of session %v", what)
+	}
+	for range messages {
+		f.batchOf(0, 0)
+		f.batchOf(1, 0)
+	}
+	var order []float64
+	left := [2]int{messages, messages}
+	for left[0] > 0 && left[1] > 0 {
+		f.d.goOn <- struct{}{}
+		what := f.next()
+		left[int(what)]--
+		order = append(order, what)
+	}
+	for range left[0] + left[1] {
+		f.d.goOn <- struct{}{}
+		f.next()
+	}
+	f.d.goOn <- struct{}{}
+	// The batch before had begun with other messages.
+	first := slices.Index(order, 1-order[0])
+	for i := first + 1; i < len(order); i++ {
+		if order[i] != order[i-1] && (i-first)%batch != 0 {
+			t.Errorf("session %v had its turn after %d messages of the one before: %v", order[i], i-first, order)
+		}
+	}
+	if first < 0 || len(order)-first < 2*batch {
+		t.Errorf("too few turns: %v", order)
+	}
+}
+
 // TestBacklogOfFiles checks that a session whose messages wait with descriptors is held
 // back, long before the worker has none left.
 func TestBacklogOfFiles(t *testing.T) {
-	f := startGated(t)
+	f := startGated(t, worker.Options{})
 	f.open(0, 0)
 	f.body(0, f.p)
 	f.batchOf(0, 0)
@@ -158,7 +202,7 @@ func TestBacklogOfFiles(t *testing.T) {
 // TestTurnsOfAnOnlySession checks that a session that another client opens behind a queue
 // of long batches has its turn after the batch under way.
 func TestTurnsOfAnOnlySession(t *testing.T) {
-	f := startGated(t)
+	f := startGated(t, worker.Options{})
 	f.open(0, 0)
 	f.body(0, f.p)
 	const flood = 1000

@@ -9,8 +9,8 @@ import (
 
 // Options configure Compile; nil and the zero value are the defaults.
 type Options struct {
-	// NoFuse keeps a step for every operation. The package comment lists the passes that
-	// can change bits of results.
+	// NoFuse keeps a step for every operation, as Program.Unfused does. The package
+	// comment lists the passes that can change bits of results.
 	NoFuse bool
 
 	// Align is the alignment of temporaries in bytes, a power of two. Default, and at
@@ -36,7 +36,7 @@ func Compile(p *tensor.Program, opts *Options) *Plan {
 	}
 	b := newBuilder(p)
 	b.build()
-	if !o.NoFuse {
+	if !o.NoFuse && !p.Unfused {
 		rw := &rewriter{opt: o, plan: b.plan, era: b.era}
 		rw.rewrite()
 	}

@@ -240,3 +240,21 @@ func TestPlanPrints(t *testing.T) {
 		t.Error("a line a step and a line a result")
 	}
 }
+
+// TestUnfused: a program that says so has the steps of Options.NoFuse.
+func TestUnfused(t *testing.T) {
+	record := func(o *tensor.SessionOptions) *tensor.Program {
+		c := &capture{}
+		s := tensor.NewSession(c, o)
+		x := tensor.From(s, make([]float32, 6), 2, 3)
+		s.Scope(func(sc *tensor.Scope) { sc.Keep(x.MulS(2).AddS(1).ReLU()) })
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		return c.p
+	}
+	fused, unfused := Compile(record(nil), nil), Compile(record(&tensor.SessionOptions{Unfused: true}), nil)
+	if len(fused.Steps) != 1 || len(unfused.Steps) != 3 {
+		t.Errorf("%d and %d steps, expected 1 and 3", len(fused.Steps), len(unfused.Steps))
+	}
+}

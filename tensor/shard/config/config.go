@@ -46,7 +46,7 @@ type Signal struct {
 	Shard    *Shard // nil for no placement
 	Workers  []int  // its stage; nil for any
 	Backward string // the name of another signal, or ""
-	Compile  *bool  // nil if not given
+	Compile  *bool  // false: programs with it run unfused, see Unfuses; nil if not given
 }
 
 // Shard says how tensors are cut.

@@ -98,7 +98,21 @@ func (c *Config) hint(g *Signal) (h shard.Hint, ok bool) {
 // StageFor returns the index in Stages of the stage of a signal, or false if it may run
 // on any.
 func (c *Config) StageFor(signal string) (stage int, ok bool) {
-	return shard.StageFor(c.StageOf(), tensor.Signal{Name: signal})
+	return shard.For(c.StageOf(), tensor.Signal{Name: signal})
+}
+
+// Unfuses reports whether programs that have the signal run one operation after another
+// (tensor.Program.Unfused): the entry for it says so by "compile: false". Of several
+// entries with that key the one that names the signal best counts.
+func (c *Config) Unfuses(signal string) bool {
+	of := map[tensor.Signal]bool{}
+	for _, g := range c.Signals {
+		if g.Compile != nil {
+			of[tensor.Signal{Name: g.Name}] = !*g.Compile
+		}
+	}
+	unfused, _ := shard.For(of, tensor.Signal{Name: signal})
+	return unfused
 }
 
 // StageOf returns the index in Stages of the stage of each signal. Gradients of a signal

@@ -272,3 +272,16 @@ func TestExample(t *testing.T) {
 		t.Errorf("%d signals, stages %v", len(c.Signals), c.Stages())
 	}
 }
+
+// TestUnfuses: the entry that names a signal best says whether it is compiled.
+func TestUnfuses(t *testing.T) {
+	c, err := Parse("c.yaml", []byte("workers: 1\nmodel.*: {compile: false}\nmodel.norm: {compile: true}\nbatch: {shard: {axis: 0}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for signal, want := range map[string]bool{"model.a": true, "model.norm": false, "batch": false, "other": false, "optimizer.state/model.a": true} {
+		if got := c.Unfuses(signal); got != want {
+			t.Errorf("%s: unfused %v, expected %v", signal, got, want)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (c *Config) meshOf() func(tensor.Signal) shard.Mesh {
 		}
 	}
 	return func(sig tensor.Signal) shard.Mesh {
-		if k, ok := shard.StageFor(of, sig); ok {
+		if k, ok := shard.For(of, sig); ok {
 			return stages[k].Mesh
 		}
 		return same
