@@ -31,6 +31,9 @@ const (
 
 	flightPrefix, flightSuffix = "flight-", ".txt"
 
+	// flightTime is the form of times in a file.
+	flightTime = "2006-01-02T15:04:05.000000Z"
+
 	// flightTags is in the name of a file about sends and receives with tags.
 	flightTags = "-tags"
 
@@ -105,23 +108,44 @@ func (j *journal) record(g *Group, err error, kind string, text func() string) e
 
 // writeFlight writes a file of last calls of g, and removes old ones.
 func writeFlight(g *Group, cause error, kind, text string) (string, error) {
-	dir := g.options.Flight
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	now := time.Now()
+	path, err := newFlight(g.options.Flight, fmt.Sprintf("rank%d-of-%d", g.rank, g.size), kind, now,
+		fmt.Sprintf("the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
+			g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format(flightTime), now.Sub(g.born).Round(time.Microsecond), cause, text))
+	if err != nil {
 		return "", err
 	}
+	if err := pruneFlights(g.options.Flight, max(flightFiles, 2*g.size)); err != nil {
+		g.options.Logger.Warn("collective: old files of last calls stay", "folder", g.options.Flight, "error", err)
+	}
+	return path, nil
+}
+
+// WriteFlight writes the last events of a process that is no rank, as a text, to a new
+// file in a folder such as FlightFolder returns, and removes all but the newest files
+// there. who is a word for the file's name.
+func WriteFlight(folder, who string, cause error, events string) (path string, err error) {
 	now := time.Now()
-	path := filepath.Join(dir, fmt.Sprintf("%s%d-rank%d-of-%d-pid%d%s%s", flightPrefix, now.UnixNano(), g.rank, g.size, os.Getpid(), kind, flightSuffix))
+	path, err = newFlight(folder, who, "", now, fmt.Sprintf("the last events of this %s: process %d\nfailed at %s: %v\n%s", who, os.Getpid(), now.UTC().Format(flightTime), cause, events))
+	if err == nil {
+		_ = pruneFlights(folder, flightFiles) // old ones may stay
+	}
+	return path, err
+}
+
+// newFlight writes a text to a new file in a folder, which it makes.
+func newFlight(folder, who, kind string, now time.Time, text string) (string, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, fmt.Sprintf("%s%d-%s-pid%d%s%s", flightPrefix, now.UnixNano(), who, os.Getpid(), kind, flightSuffix))
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
-	_, err = fmt.Fprintf(out, "the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
-		g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format("2006-01-02T15:04:05.000000Z"), now.Sub(g.born).Round(time.Microsecond), cause, text)
+	_, err = out.WriteString(text)
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
-	}
-	if err := pruneFlights(dir, max(flightFiles, 2*g.size)); err != nil {
-		g.options.Logger.Warn("collective: old files of last calls stay", "folder", dir, "error", err)
 	}
 	return path, nil
 }

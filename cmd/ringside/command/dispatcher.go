@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/tcp"
@@ -41,6 +42,7 @@ func newDispatcher() *cobra.Command {
 		addr, far string
 		known     keys
 		gid       int
+		flight    string
 	)
 	c := &cobra.Command{
 		Use:   "dispatcher",
@@ -66,7 +68,7 @@ Nothing is encrypted between hosts without --tls, which all of them need where s
 			if err != nil {
 				return err
 			}
-			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log, Secret: secret, TLS: tls})
+			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Flight: collective.FlightFolder(flight), Logger: log, Secret: secret, TLS: tls})
 			if err != nil {
 				return err
 			}
@@ -101,6 +103,7 @@ Nothing is encrypted between hosts without --tls, which all of them need where s
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the socket (default: this user's)")
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	known.flags(c.Flags())
+	flightFlag(c.Flags(), &flight, "the last events before a worker died or did not answer")
 	c.Flags().IntVar(&gid, "allow-gid", 0, "also accept processes of other users with this primary group")
 	return c
 }

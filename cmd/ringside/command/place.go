@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
@@ -32,6 +33,7 @@ type place struct {
 	inProcess bool
 	orHere    bool // in this process if no dispatcher runs
 	connect   string
+	flight    string
 	far       keys
 	workers   int
 	mesh      string
@@ -55,6 +57,7 @@ func (p *place) whereFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
 	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
 	p.far.flags(f)
+	flightFlag(f, &p.flight, "the last batches of a session that is lost")
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -175,6 +178,7 @@ type seat struct {
 	tls      *ipc.TLS
 	device   device.Device // nil through a cluster
 	rec      *recording
+	flight   string
 	patience time.Duration // for workers that come again; 0: reopenTimeout
 }
 
@@ -226,12 +230,12 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dial(ctx, &seat{addr: p.connect, secret: secret, tls: tls, rec: &p.rec}, layout)
+		return dial(ctx, &seat{addr: p.connect, secret: secret, tls: tls, rec: &p.rec, flight: p.flight}, layout)
 	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil && p.device == "":
 		addr := local.DispatcherAddr(local.Dir())
 		_, err := status(ctx, nil, addr)
 		if err == nil {
-			return dial(ctx, &seat{addr: addr, rec: &p.rec}, layout)
+			return dial(ctx, &seat{addr: addr, rec: &p.rec, flight: p.flight}, layout)
 		}
 		if !errors.Is(err, ipc.ErrNoListener) {
 			return nil, fmt.Errorf("a dispatcher is there but does not answer: %w", err)
@@ -253,7 +257,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c, rec: &p.rec}, layout)
+	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c, rec: &p.rec, flight: p.flight}, layout)
 	if err != nil {
 		c.Close()
 	}
@@ -328,7 +332,7 @@ func (s *seat) resize(ctx context.Context, workers int) error {
 }
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
-	o := client.Options{Secret: s.secret, TLS: s.tls, Config: layout}
+	o := client.Options{Secret: s.secret, TLS: s.tls, Config: layout, Flight: collective.FlightFolder(s.flight)}
 	if s.rec != nil && s.rec.wanted() {
 		if s.rec.Recorder == nil {
 			m, err := client.NewMonitor(ctx, &o, s.addr)

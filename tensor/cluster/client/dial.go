@@ -24,6 +24,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	}
 	e := &Engine{addr: addr, name: o.Name, log: o.Logger, far: apart(o.Transport), tls: o.TLS, events: o.Trace}
 	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
+	e.flight.folder, e.flight.born = o.Flight, time.Now()
 	for _, st := range o.Config.Stages() {
 		for i, r := range st.Workers {
 			e.workers[r] = member{stage: len(e.stages), mesh: st.Mesh, place: i}

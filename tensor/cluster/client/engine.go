@@ -58,6 +58,7 @@ type Engine struct {
 	paths
 
 	watched watched // the context of the last Submit
+	flight  flight
 
 	segments handed[*shm.Segment] // of the arena, not announced yet
 
@@ -120,6 +121,7 @@ type sent struct {
 var (
 	_ tensor.Engine    = (*Engine)(nil)
 	_ tensor.Explainer = (*Engine)(nil)
+	_ tensor.Unfuser   = (*Engine)(nil)
 )
 
 // Stats are an engine's counters.
@@ -224,9 +226,9 @@ func (e *Engine) fail(err error) error {
 	case e.closed.Load(), errors.Is(err, net.ErrClosed):
 		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
 	case errors.Is(err, ErrLost):
-		e.err = err
+		e.err = e.flight.recorded(e, err)
 	default:
-		e.err = fmt.Errorf("%w: dispatcher at %s: %w", ErrLost, e.addr, err)
+		e.err = e.flight.recorded(e, fmt.Errorf("%w: dispatcher at %s: %w", ErrLost, e.addr, err))
 	}
 	return e.err
 }

@@ -71,6 +71,11 @@ type Options struct {
 	// Trace receives what the engine does, for package trace. nil: it does not measure.
 	Trace *Events
 
+	// Flight is a folder for the last batches of the session: when it is lost, or a
+	// deadline passes before an answer, they are written to a file in it, which the error
+	// names. Only the newest files stay. Empty: none.
+	Flight string
+
 	// Session configures the session that Open makes.
 	Session *tensor.SessionOptions
 

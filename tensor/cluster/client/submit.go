@@ -47,6 +47,9 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	e.stats.batches.Add(1)
 	e.frees = append(e.frees, b.Frees...)
 	began := e.events.now()
+	if e.flight.folder != "" {
+		e.flight.note(e.seq+1, b)
+	}
 	got, err := e.submit(ctx, b)
 	if e.events != nil {
 		e.events.submitted(began, e.seq, b, got)
@@ -61,7 +64,7 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		for _, f := range got {
 			f.Release()
 		}
-		return nil, err
+		return nil, e.flight.overdue(e, err)
 	}
 	e.stats.fetched.Add(uint64(len(got)))
 	return got, nil

@@ -14,6 +14,7 @@ import (
 type Dispatcher struct {
 	o        Options
 	log      *slog.Logger
+	flight   *flight       // nil without Options.Flight
 	warnings *ipc.Warnings // about peers that are refused or break the protocol
 
 	listeners atomic.Pointer[[]ipc.Listener]
@@ -78,6 +79,10 @@ func New(o *Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{},
 		sessions: map[*session]struct{}{}, watchers: map[uint64]*peer{}}
+	if c.Flight != "" {
+		d.flight = &flight{Handler: c.Logger.Handler(), folder: c.Flight, events: &flightRing{}}
+		d.log = slog.New(d.flight)
+	}
 	d.silence.d, d.resumed = d, newResumed(d)
 	d.line = turn.NewLine(d.sayTurn)
 	return d, nil

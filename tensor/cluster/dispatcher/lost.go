@@ -54,12 +54,16 @@ func (d *Dispatcher) lost(p *peer, err error) {
 			}
 		}
 		d.log.Log(context.Background(), level, "worker gone", "worker", p.who.Name, "pid", p.who.PID, "sessions", len(p.sessions), "err", err)
+		where := ""
+		if level == slog.LevelWarn {
+			where = d.flight.recorded(fmt.Errorf("worker %q (pid %d) is gone: %s", p.who.Name, p.who.PID, ending(err)))
+		}
 		for _, s := range p.sessions {
 			if text, said := s.said[p]; said {
 				d.abandon(s, wire.CodeWorkerGone, text)
 				continue
 			}
-			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) is gone: %s", p.who.Name, p.who.PID, ending(err)))
+			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) is gone: %s%s", p.who.Name, p.who.PID, ending(err), where))
 		}
 	}
 	delete(d.watchers, p.asks)

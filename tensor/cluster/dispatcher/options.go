@@ -93,6 +93,11 @@ type Options struct {
 	Secret []byte
 	TLS    *ipc.TLS
 
+	// Flight is a folder for the last events: when a worker dies that has sessions, or
+	// does not answer, they are written to a file in it, which errors of the sessions
+	// name. Only the newest files stay. Empty: none.
+	Flight string
+
 	// Logger receives events about peers, those about misbehavior as ipc.Warnings limits
 	// them; nothing per message. nil discards.
 	Logger *slog.Logger

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,7 +71,8 @@ func (x *silence) passOver(now time.Time) (worked bool) {
 			continue // it is about to fail
 		}
 		if s.begun {
-			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) has not answered for %v", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait))
+			text := fmt.Sprintf("worker %q (pid %d) has not answered for %v", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait)
+			d.failSession(s, wire.CodeWorkerGone, text+d.flight.recorded(errors.New(text)))
 			continue
 		}
 		x.move(s)

@@ -1,0 +1,71 @@
+package command
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+)
+
+// TestFlightOfACluster kills a worker: the error of its client names a file with the
+// dispatcher's last events, and one with the client's last batches.
+func TestFlightOfACluster(t *testing.T) {
+	runtimeDir(t)
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "up", "-n", "1")
+	cmd.Env = append(os.Environ(), "RINGSIDE_FLIGHT="+dir)
+	up := startCmd(t, cmd)
+	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := up.wait(`^ready at (\S+);`)[1]
+	s, err := client.Open(t.Context(), &client.Options{Addr: addr, Flight: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 3 {
+		if _, err := tensor.Ones(s, tensor.F32, 4).Sum().Item(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; {
+		_, err = tensor.Ones(s, tensor.F32, 4).Sum().Item()
+	}
+	if !errors.Is(err, client.ErrLost) {
+		t.Fatal(err)
+	}
+	for what, says := range map[string][]string{
+		`the dispatcher's last events are in (\S+\.txt)`: {"the last events of this dispatcher: process ", `failed at `, `worker \"w0\"`, "worker joined", "session placed"},
+		`this client's last batches are in (\S+\.txt)`:   {"the last events of this client: process ", "session lost", "answered     run #1, program ", " of 2 operations, 1 values read\n"},
+	} {
+		m := regexp.MustCompile(what).FindStringSubmatch(err.Error())
+		if m == nil {
+			t.Fatalf("%v, expected %s", err, what)
+		}
+		text, errRead := os.ReadFile(m[1])
+		if errRead != nil || !strings.HasPrefix(m[1], dir) {
+			t.Fatalf("%s: %v", m[1], errRead)
+		}
+		for _, want := range says {
+			if !strings.Contains(string(text), want) && !strings.Contains(string(text), strings.ReplaceAll(want, `\`, "")) {
+				t.Errorf("%s: no %q in\n%s", m[1], want, text)
+			}
+		}
+	}
+}
