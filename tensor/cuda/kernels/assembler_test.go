@@ -19,20 +19,12 @@ import (
 
 var write = flag.Bool("write", false, "write the table of the assembler")
 
-// tool returns the path of a program of NVIDIA's that `make tools-ptx` has put into the
-// user's cache, or skips the test unless it must run.
+// tool is cudatest.Tool, and skips the test where there is none.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(cache, "ringside", "cuda", "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		if must {
-			t.Fatalf("%v; make tools-ptx gets it", err)
-		}
-		t.Skipf("%v; make tools-ptx gets it", err)
+	path := cudatest.Tool(t, name, must)
+	if path == "" {
+		t.SkipNow()
 	}
 	return path
 }
@@ -138,7 +130,7 @@ func TestAssembler(t *testing.T) {
 	tool(t, "ptxas")
 	var rows []string
 	for name := range Modules {
-		for _, target := range []string{"sm_80", "sm_86", "sm_89", "sm_90"} {
+		for _, target := range cudatest.Targets {
 			rows = append(rows, assemble(t, name, target)...)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package ptx writes kernels for the elementwise steps of a plan, as text that the driver
 // compiles. A kernel is straight-line code: a thread computes four consecutive elements,
-// or one, and keeps all values between operations in registers.
+// two of 8 bytes, or one, and keeps all values between operations in registers.
 //
 // Every floating-point operation says how it rounds, and none is approximate or flushes
 // subnormal numbers, so results have the same bits on every device. Functions such as exp

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective"
@@ -55,8 +54,7 @@ func TestFold(t *testing.T) {
 	const seed = 17
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var all strings.Builder
-	kernels := 0
+	var texts []string
 	for _, d := range element.Numeric() {
 		for _, op := range []element.Reduction{element.Sum, element.Prod, element.Max, element.Min} {
 			for srcs := 2; srcs <= 4; srcs++ {
@@ -65,17 +63,12 @@ func TestFold(t *testing.T) {
 					scale = 1 / float64(srcs+1)
 				}
 				for _, n := range []int{512, 37} {
-					text := foldCase(t, g, rng, d, op, scale, srcs, n)
-					if kernels > 0 {
-						_, text, _ = strings.Cut(text, "\n\n")
-					}
-					all.WriteString(strings.Replace(text, " "+Name+"(", fmt.Sprintf(" %s%d(", Name, kernels), 1))
-					kernels++
+					texts = append(texts, foldCase(t, g, rng, d, op, scale, srcs, n))
 				}
 			}
 		}
 	}
-	assemble(t, all.String())
+	assemble(t, texts)
 }
 
 // foldCase folds random sources on the device and on the host, and returns the kernel's
@@ -95,7 +88,7 @@ func foldCase(t *testing.T, g *cudatest.GPU, rng *rand.Rand, d tensor.DType, op 
 	if k == nil {
 		t.Fatalf("%s has no kernel", name)
 	}
-	if want := map[bool]int{true: 4, false: 1}[n%4 == 0]; k.Vector != want {
+	if want := map[bool]int{true: min(4, 16/d.Size()), false: 1}[n%4 == 0]; k.Vector != want {
 		t.Errorf("%s: %d elements a thread, expected %d", name, k.Vector, want)
 	}
 	out := g.Bytes(t, make([]byte, n*d.Size()))

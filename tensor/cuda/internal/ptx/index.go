@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
+
+// vectorBytes is the most bytes of one load or store.
+const vectorBytes = 16
 
 // access is how a kernel over n elements in order reads an operand of the same shape.
 type access struct {
@@ -39,6 +43,9 @@ func (a *access) single() bool {
 
 // vectors reports whether four consecutive elements lie in one row of the nest.
 func (a *access) vectors() bool { return a.single() || a.dims[len(a.dims)-1]%4 == 0 }
+
+// wide reports whether four elements are more bytes than a load has.
+func (a *access) wide() bool { return !a.single() && 4*a.o.DType.Size() > vectorBytes }
 
 // aligned reports whether four consecutive elements, of which the first has a number that
 // is a multiple of four, lie one after another from a multiple of four on.
@@ -81,8 +88,8 @@ func (w *writer) load(a *access, base, i reg, n int) []reg {
 		return slices.Repeat([]reg{one(base, 0)}, n)
 	}
 	at := w.address(a, base, i)
-	if n == 4 && a.aligned() {
-		return w.vector("ld", a, at, nil)
+	if n > 1 && a.aligned() {
+		return w.vector("ld", a, at, w.fresh(f.class, n))
 	}
 	var all []reg
 	for j := range n {
@@ -99,7 +106,7 @@ func (w *writer) store(a *access, base, i reg, values []reg) {
 		return
 	}
 	at := w.address(a, base, i)
-	if len(values) == 4 && a.aligned() {
+	if len(values) > 1 && a.aligned() {
 		w.vector("st", a, at, values)
 		return
 	}
@@ -108,23 +115,29 @@ func (w *writer) store(a *access, base, i reg, values []reg) {
 	}
 }
 
-// vector adds a load or store of four elements by vectors of up to 16 bytes.
-func (w *writer) vector(name string, a *access, at reg, values []reg) []reg {
-	size, f := a.o.DType.Size(), forms[a.o.DType]
-	for len(values) < 4 {
-		values = append(values, w.new(f.class))
+// fresh returns n new registers.
+func (w *writer) fresh(class class, n int) (out []reg) {
+	for range n {
+		out = append(out, w.new(class))
 	}
-	n := min(4, 16/size)
-	for j := 0; j < 4; j += n {
-		list := fmt.Sprintf("{%s, %s}", values[j], values[j+1])
-		if n == 4 {
-			list = fmt.Sprintf("{%s, %s, %s, %s}", values[0], values[1], values[2], values[3])
+	return out
+}
+
+// vector adds a load or store of two or four elements, vectorBytes at most, and returns
+// values.
+func (w *writer) vector(name string, a *access, at reg, values []reg) []reg {
+	f := forms[a.o.DType]
+	var list strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			list.WriteString(", ")
 		}
-		if name == "ld" {
-			w.line("ld.global.v%d.%s %s, [%s+%d]", n, f.memory, list, at, j*size)
-		} else {
-			w.line("st.global.v%d.%s [%s+%d], %s", n, f.memory, at, j*size, list)
-		}
+		list.WriteString(string(v))
+	}
+	if name == "ld" {
+		w.line("ld.global.v%d.%s {%s}, [%s+0]", len(values), f.memory, list.String(), at)
+	} else {
+		w.line("st.global.v%d.%s [%s+0], {%s}", len(values), f.memory, at, list.String())
 	}
 	return values
 }

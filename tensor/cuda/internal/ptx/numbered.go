@@ -128,7 +128,7 @@ func (t *tiler) block(s *source, shift, n int) [4]reg {
 	return c
 }
 
-// bit returns whether a bit of the number of the thread's only element is set.
+// bit returns whether a bit of the number of the thread's first element is set.
 func (t *tiler) bit(mask int) reg {
 	return t.op(pred, "setp.ne.u32", t.op(b32, "and.b32", t.first, whole(mask)), "0")
 }
@@ -136,7 +136,7 @@ func (t *tiler) bit(mask int) reg {
 // pair returns the two words of a block that are of element j or, for elements with a
 // word each, of element j and the one that it forms a pair with.
 func (t *tiler) pair(s *source, shift, j int) [2]reg {
-	if t.k.Vector > 1 {
+	if t.k.Vector >= 1<<shift {
 		b, half := t.block(s, shift, j>>shift), j>>(shift-1)&1
 		return [2]reg{b[2*half], b[2*half+1]}
 	}

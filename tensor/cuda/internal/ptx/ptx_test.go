@@ -3,10 +3,7 @@ package ptx
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -81,8 +78,8 @@ func steps() (out []*compile.Step) {
 func TestTexts(t *testing.T) {
 	g := cudatest.New(t, 0, must)
 	loose := regexp.MustCompile(`\b(add|sub|mul|fma|div|sqrt|rcp)\.f(32|64)\b|\.approx|\.ftz|\.full`)
-	var all strings.Builder
-	kernels, without := 0, map[string]bool{}
+	var texts []string
+	without := map[string]bool{}
 	for _, s := range steps() {
 		k := Tiles(s)
 		if k == nil {
@@ -97,46 +94,29 @@ func TestTexts(t *testing.T) {
 		} else if err := g.ModuleUnload(m); err != nil {
 			t.Fatal(err)
 		}
-		text := k.Text
-		if kernels > 0 {
-			_, text, _ = strings.Cut(text, "\n\n")
-		}
-		all.WriteString(strings.Replace(text, " "+Name+"(", fmt.Sprintf(" %s%d(", Name, kernels), 1))
-		kernels++
+		texts = append(texts, k.Text)
 	}
-	if kernels < 800 {
-		t.Errorf("%d kernels, expected 800 or more", kernels)
+	if len(texts) < 800 {
+		t.Errorf("%d kernels, expected 800 or more", len(texts))
 	}
-	t.Logf("%d kernels; without one: %d operations and dtypes", kernels, len(without))
-	assemble(t, all.String())
+	t.Logf("%d kernels; without one: %d operations and dtypes", len(texts), len(without))
+	assemble(t, texts)
 }
 
-// assemble has NVIDIA's assembler take a text for all targets.
-func assemble(t *testing.T, text string) {
+// assemble has NVIDIA's assembler take texts for all targets. No kernel has a stack.
+func assemble(t *testing.T, texts []string) {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ptxas := filepath.Join(cache, "ringside", "cuda", "bin", "ptxas")
-	if _, err := os.Stat(ptxas); err != nil {
-		if must {
-			t.Fatalf("%v; make tools-ptx gets it", err)
-		}
-		t.Logf("not assembled: %v; make tools-ptx gets it", err)
+	ptxas := cudatest.Tool(t, "ptxas", must)
+	if ptxas == "" {
 		return
 	}
-	path := filepath.Join(t.TempDir(), "all.ptx")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	targets := []string{"sm_80", "sm_86", "sm_89", "sm_90"}
+	targets := cudatest.Targets
 	if testing.Short() {
 		targets = targets[:1]
 	}
 	for _, target := range targets {
-		if out, err := exec.Command(ptxas, "-O1", "-arch", target, "-o", os.DevNull, path).CombinedOutput(); err != nil {
-			t.Errorf("ptxas for %s: %v\n%s", target, err, out)
+		if u := cudatest.Assemble(t, ptxas, cudatest.Join(texts, Name), target, "-O1"); u.Stack+u.Spilled > 0 {
+			t.Errorf("for %s %d kernels have a stack, and %d keep registers there", target, u.Stack, u.Spilled)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Kernel struct {
 	Tensors []compile.Operand
 	Scalars []Scalar
 	Elems   int
-	Vector  int // elements of a thread
+	Vector  int // elements of a thread: 4, 2 or 1
 }
 
 // Scalar is a number that is made of the scalars of a run.
@@ -112,6 +112,10 @@ func newTiler(s *compile.Step) *tiler {
 			t.k.Vector = 1
 		}
 	}
+	// A thread loads an operand at once: neighbours load what lies beside it.
+	if t.k.Vector > 1 && slices.ContainsFunc(slices.Concat(t.loads, t.stores), func(a *access) bool { return a != nil && a.wide() }) {
+		t.k.Vector = 2
+	}
 	return t
 }
 
@@ -141,7 +145,7 @@ func Elementwise(s *compile.Step) *compile.Step {
 func (t *tiler) begin() (outputs int) {
 	i := t.op(b32, "mad.lo.u32", t.op(b32, "mov.u32", "%ctaid.x"), whole(Threads), t.op(b32, "mov.u32", "%tid.x"))
 	if t.k.Vector > 1 {
-		i = t.op(b32, "shl.b32", i, "2")
+		i = t.op(b32, "shl.b32", i, whole(t.k.Vector/2))
 	}
 	t.first = i
 	n := t.op(b32, "ld.param.u32", "[n]")
