@@ -74,6 +74,25 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
+// TestRefusedKernel has the driver refuse to compile a kernel: the program fails with the
+// driver's code, what it was to make does not exist, and the session goes on.
+func TestRefusedKernel(t *testing.T) {
+	t.Setenv("FAKECUDA_FAIL", "cuModuleLoadDataEx:1=218")
+	s, d := session(t, 0, small)
+	x := tensor.From(s, []float32{1, 2})
+	_, err := tensor.Data[float32](x.Neg())
+	for _, says := range []string{"kernel of neg f32", "CUDA_ERROR_INVALID_PTX (218)"} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("a kernel that the driver refuses: %v, expected %s", err, says)
+		}
+	}
+	_ = s.ClearErr()
+	got, err := tensor.Data[float32](x.Neg())
+	if err != nil || got[0] != -1 || got[1] != -2 || len(d.Counters().HostSteps) > 0 {
+		t.Errorf("the negatives of 1 and 2 after that: %v, %v, %+v", got, err, d.Counters())
+	}
+}
+
 // TestLost checks that a device which is lost fails every call with the same error, and
 // that it can be closed.
 func TestLost(t *testing.T) {

@@ -288,8 +288,9 @@ var kinds = []struct {
 	})},
 }
 
-// TestKinds checks that no part of a kind runs on the host, fused or not, and that the
-// results are those of the cpu engine.
+// TestKinds checks that no part of a kind runs on the host, fused or not, that the
+// results are those of the cpu engine, and that they have the same bits in another order
+// of blocks and warps.
 func TestKinds(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -297,12 +298,22 @@ func TestKinds(t *testing.T) {
 			for _, noFuse := range []bool{false, true} {
 				opt := small
 				opt.Host.NoFuse = noFuse
-				s, d := session(t, 1, opt)
-				for i, got := range compute(t, s, k.f) {
-					compare(t, i, got, want[i])
-				}
-				if c := d.Counters(); len(c.HostSteps) > 0 {
-					t.Errorf("without fusion %v: on the host ran %v", noFuse, c.HostSteps)
+				var first [][]float64
+				for _, seed := range []uint64{1, 2} {
+					s, d := session(t, seed, opt)
+					results := compute(t, s, k.f)
+					if first == nil {
+						first = results
+					}
+					for i, got := range results {
+						compare(t, i, got, want[i])
+						if !slices.EqualFunc(got, first[i], func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }) {
+							t.Errorf("without fusion %v: result %d has other bits in another order", noFuse, i)
+						}
+					}
+					if c := d.Counters(); len(c.HostSteps) > 0 {
+						t.Errorf("without fusion %v: on the host ran %v", noFuse, c.HostSteps)
+					}
 				}
 			}
 		})
