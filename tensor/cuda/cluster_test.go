@@ -39,13 +39,13 @@ import (
 // TestWorkerLost has one of two workers lose its device by a kernel. Its client learns
 // the worker and the reason, the other session goes on, and so does the next one.
 func TestWorkerLost(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	devices := map[string]*cuda.Device{}
 	for name, fault := range map[string]string{"w0": "cuLaunchKernel:2=700", "w1": ""} {
 		t.Setenv("FAKECUDA_FAIL", fault)
-		devices[name] = open(t, standIn(t, 0), small)
+		devices[name] = open(t, standIn(t, 0), small) // the first is compiled
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	c, err := cluster.Start(ctx, &cluster.Options{
 		Dir: t.TempDir(), InProcess: true, Workers: len(devices),
 		Worker: func(name string) (*worker.Options, error) {
@@ -242,13 +242,13 @@ func TestPeersSteady(t *testing.T) {
 
 // peersSteady is the test of one way.
 func peersSteady(t *testing.T, how *config.Config, steady int) {
+	o := inProcesses(cudatest.Library(t, must))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	workers := 2
 	if how != nil {
 		workers = how.Workers()
 	}
-	o := inProcesses(cudatest.Library(t, must))
 	o.Dir, o.Workers = t.TempDir(), workers
 	c, err := cluster.Start(ctx, o)
 	if err != nil {
