@@ -3,6 +3,7 @@ package crc32c
 import (
 	"hash/crc32"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,27 +23,40 @@ func power(n int) uint64 {
 
 // TestConstants computes the constants again from their definition.
 func TestConstants(t *testing.T) {
-	for i, d := range []int{8 * stride, 512, 128} {
+	for i, d := range []int{8 * stride, 512, 256, 128} {
 		if want := (constants{power(d + 32), power(d - 32)}); folds[i] != want {
 			t.Errorf("constants for a distance of %d: %#x, expected %#x", d, folds[i], want)
 		}
 	}
 }
 
-// TestWide compares the choice with the kernel's flags: where it is for hash/crc32, the
-// other tests find nothing.
-func TestWide(t *testing.T) {
+// TestBest compares the choice with the kernel's flags: a kernel that is not run is not
+// tested either.
+func TestBest(t *testing.T) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(text), "\nflags")
 	line, _, _ := strings.Cut(after, "\n")
-	want := true
-	for _, flag := range []string{"avx512f", "vpclmulqdq", "sse4_2"} {
-		want = want && strings.Contains(line+" ", " "+flag+" ")
+	flags := strings.Fields(line)
+	want := none
+	if slices.Contains(flags, "vpclmulqdq") && slices.Contains(flags, "avx2") && slices.Contains(flags, "sse4_2") {
+		want = halves
+		if slices.Contains(flags, "avx512f") {
+			want = vectors
+		}
 	}
-	if wide != want {
-		t.Errorf("fold is used: %v, expected %v with the kernel's flags", wide, want)
+	if best != want {
+		t.Errorf("kernel %d is used, expected %d with the flags %v", best, want, flags)
+	}
+}
+
+// each runs f with every kernel that the processor runs.
+func each(f func(name string)) {
+	defer func(k kernel) { best = k }(best)
+	for k := best; k > none; k-- {
+		best = k
+		f(map[kernel]string{halves: "fold256", vectors: "fold512"}[k])
 	}
 }

@@ -1,15 +1,11 @@
-package crc32c_test
+package crc32c
 
 import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/ringside-go/ringside/net/tcp/internal/crc32c"
 )
-
-var table = crc32.MakeTable(crc32.Castagnoli)
 
 // random returns n bytes.
 func random(n int) []byte {
@@ -24,16 +20,18 @@ func random(n int) []byte {
 func TestUpdate(t *testing.T) {
 	const longest, line = 4 << 10, 64
 	b := random(longest + line)
-	for _, crc := range []uint32{0, 1, 1 << 31, 0x12345678, ^uint32(0)} {
-		for at := range line {
-			for n := range longest + 1 {
-				part := b[at : at+n]
-				if got, want := crc32c.Update(crc, part), crc32.Update(crc, table, part); got != want {
-					t.Fatalf("Update(%#x, %d bytes at %d) = %#x, expected %#x", crc, n, at, got, want)
+	each(func(name string) {
+		for _, crc := range []uint32{0, 1, 1 << 31, 0x12345678, ^uint32(0)} {
+			for at := range line {
+				for n := range longest + 1 {
+					part := b[at : at+n]
+					if got, want := Update(crc, part), crc32.Update(crc, table, part); got != want {
+						t.Fatalf("%s(%#x, %d bytes at %d) = %#x, expected %#x", name, crc, n, at, got, want)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // TestLong compares runs of bytes of which none or few differ from 0, and random ones.
@@ -47,9 +45,11 @@ func TestLong(t *testing.T) {
 			func() { copy(b, random(n)) },
 		} {
 			fill()
-			if got, want := crc32c.Sum(b), crc32.Checksum(b, table); got != want {
-				t.Errorf("Sum of %d bytes = %#x, expected %#x", n, got, want)
-			}
+			each(func(name string) {
+				if got, want := Sum(b), crc32.Checksum(b, table); got != want {
+					t.Errorf("%s of %d bytes = %#x, expected %#x", name, n, got, want)
+				}
+			})
 		}
 	}
 }
@@ -59,17 +59,19 @@ func TestPieces(t *testing.T) {
 	b := random(100_000)
 	r := rand.New(rand.NewPCG(1, 2))
 	want := crc32.Checksum(b, table)
-	for range 100 {
-		sum := uint32(0)
-		for rest := b; len(rest) > 0; {
-			n := min(len(rest), 1+r.IntN(10_000))
-			sum = crc32c.Update(sum, rest[:n])
-			rest = rest[n:]
+	each(func(name string) {
+		for range 100 {
+			sum := uint32(0)
+			for rest := b; len(rest) > 0; {
+				n := min(len(rest), 1+r.IntN(10_000))
+				sum = Update(sum, rest[:n])
+				rest = rest[n:]
+			}
+			if sum != want {
+				t.Fatalf("the sum of pieces by %s is %#x, expected %#x", name, sum, want)
+			}
 		}
-		if sum != want {
-			t.Fatalf("the sum of pieces is %#x, expected %#x", sum, want)
-		}
-	}
+	})
 }
 
 func FuzzUpdate(f *testing.F) {
@@ -77,26 +79,27 @@ func FuzzUpdate(f *testing.F) {
 	f.Add(uint32(7), random(3000), uint16(1500))
 	f.Fuzz(func(t *testing.T, crc uint32, b []byte, cut uint16) {
 		first, rest := b[:min(int(cut), len(b))], b[min(int(cut), len(b)):]
-		if got, want := crc32c.Update(crc32c.Update(crc, first), rest), crc32.Update(crc, table, b); got != want {
-			t.Errorf("Update = %#x, expected %#x", got, want)
-		}
+		each(func(name string) {
+			if got, want := Update(Update(crc, first), rest), crc32.Update(crc, table, b); got != want {
+				t.Errorf("%s = %#x, expected %#x", name, got, want)
+			}
+		})
 	})
 }
 
-// Benchmark sums bytes from the cache, by this package and by hash/crc32.
+// Benchmark sums bytes from the cache, by each kernel and by hash/crc32.
 func Benchmark(b *testing.B) {
 	for _, n := range []int{64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 64 << 20} {
 		bytes := random(n)
-		for _, c := range []struct {
-			name string
-			sum  func([]byte) uint32
-		}{{"here", crc32c.Sum}, {"hash", func(b []byte) uint32 { return crc32.Checksum(b, table) }}} {
-			b.Run(fmt.Sprintf("%d/%s", n, c.name), func(b *testing.B) {
+		run := func(name string, sum func([]byte) uint32) {
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
 				b.SetBytes(int64(n))
 				for b.Loop() {
-					c.sum(bytes)
+					sum(bytes)
 				}
 			})
 		}
+		each(func(name string) { run(name, Sum) })
+		run("hash", func(b []byte) uint32 { return crc32.Checksum(b, table) })
 	}
 }
