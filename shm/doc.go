@@ -6,7 +6,8 @@
 // A segment is a file without a name, made with O_TMPFILE in /dev/shm or, where
 // that is missing or too small, with memfd_create. A peer gets its descriptor, so
 // there is nothing to guess, and nothing to remove: when the last process that
-// has it is gone, however it went, so is the memory.
+// has it is gone, however it went, so is the memory. Reserved and Private segments are
+// no files and have no peers.
 //
 // The description of the memory (which bytes are free, which owner holds which block) is
 // on the heap of the process that made it and never in the segment, so that a peer can
