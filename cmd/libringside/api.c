@@ -50,20 +50,14 @@ char *ringside_close(ringside_handle handle) {
 	return goClose(handle);
 }
 
-char *ringside_call(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
-	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
-	const int64_t *send, const int64_t *recv) {
+char *ringside_call(const ringside_request *request) {
 	REFUSE_FORKED;
-	return goCall(group, kind, op, dtype, peer, dst, dst_bytes, (void *)src, src_bytes,
-		(int64_t *)send, (int64_t *)recv);
+	return goCall((ringside_request *)request);
 }
 
-char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
-	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
-	const int64_t *send, const int64_t *recv, ringside_handle *work) {
+char *ringside_start(const ringside_request *request, ringside_handle *work) {
 	REFUSE_FORKED;
-	return goStart(group, kind, op, dtype, peer, dst, dst_bytes, (void *)src, src_bytes,
-		(int64_t *)send, (int64_t *)recv, work);
+	return goStart((ringside_request *)request, work);
 }
 
 char *ringside_wait(ringside_handle work, int64_t wait_ms, int32_t *state) {

@@ -149,27 +149,27 @@ func goClose(h C.ringside_handle) (fault *C.char) {
 }
 
 // callOf returns a group and a call of it as the caller gives them.
-func callOf(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) (*group, *collective.Raw, error) {
-	g, err := get[*group](&all, uint64(h))
+func callOf(r *C.ringside_request) (*group, *collective.Raw, error) {
+	g, err := get[*group](&all, uint64(r.group))
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := bytesAt(dst, nDst)
+	dst, err := bytesAt(r.dst, r.dst_bytes)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := bytesAt(src, nSrc)
+	src, err := bytesAt(r.src, r.src_bytes)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := g.request(int(kind), int(op), int(dtype), int(peer), d, s, intsAt(send, g.Size()), intsAt(recv, g.Size()))
-	return g, r, err
+	call, err := g.request(int(r.kind), int(r.op), int(r.dtype), int(r.peer), dst, src, intsAt(r.send, g.Size()), intsAt(r.recv, g.Size()))
+	return g, call, err
 }
 
 //export goCall
-func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t) (fault *C.char) {
+func goCall(request *C.ringside_request) (fault *C.char) {
 	defer caught(&fault)
-	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
+	g, r, err := callOf(request)
 	if err == nil {
 		err = g.call(r)
 	}
@@ -177,9 +177,9 @@ func goCall(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Poi
 }
 
 //export goStart
-func goStart(h C.ringside_handle, kind, op, dtype, peer C.int32_t, dst unsafe.Pointer, nDst C.int64_t, src unsafe.Pointer, nSrc C.int64_t, send, recv *C.int64_t, out *C.ringside_handle) (fault *C.char) {
+func goStart(request *C.ringside_request, out *C.ringside_handle) (fault *C.char) {
 	defer caught(&fault)
-	g, r, err := callOf(h, kind, op, dtype, peer, dst, nDst, src, nSrc, send, recv)
+	g, r, err := callOf(request)
 	if err == nil {
 		*out = C.ringside_handle(all.put(g.start(r)))
 	}

@@ -6,6 +6,7 @@
  *     1   groups of ranks and their calls
  *     2   sessions and tensors
  *     3   ringside_record, and checkpoints
+ *     4   ringside_call and ringside_start take a ringside_request
  *
  * Errors. A function that can fail returns NULL, or a text for people: what failed, its
  * value, what was expected. The caller frees it by ringside_free. Results are then not
@@ -40,7 +41,7 @@
 extern "C" {
 #endif
 
-#define RINGSIDE_VERSION 3
+#define RINGSIDE_VERSION 4
 
 typedef uint64_t ringside_handle; /* 0 is none */
 
@@ -110,18 +111,27 @@ char *ringside_open_give(ringside_handle opening, const void *values, const int6
 /* ringside_close closes a group, an opening, or forgets a started call, which goes on. */
 char *ringside_close(ringside_handle handle);
 
-/* ringside_call makes a call of a group on this thread and returns when it is done. op is
- * for reductions, or a tag, else 0; peer is the root or the other rank, else 0. send has elements
- * by rank of src, recv of dst, where parts differ; NULL: parts of one length. */
-char *ringside_call(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
-	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
-	const int64_t *send, const int64_t *recv);
+/* ringside_request is a call of a group. Fields that a call does not use are 0. */
+typedef struct {
+	ringside_handle group;
+	int32_t kind;
+	int32_t op;   /* of reductions; of sends and receives the tag */
+	int32_t dtype;
+	int32_t peer; /* the root, or the other rank */
+	void *dst;
+	int64_t dst_bytes;
+	const void *src;
+	int64_t src_bytes;
+	const int64_t *send; /* elements by rank of src, where parts differ; NULL: one length */
+	const int64_t *recv; /* the same of dst */
+} ringside_request;
+
+/* ringside_call makes a call of a group on this thread and returns when it is done. */
+char *ringside_call(const ringside_request *request);
 
 /* ringside_start starts a call and returns its handle. Calls that are issued later wait
  * for it, unless it is a send or receive. */
-char *ringside_start(ringside_handle group, int32_t kind, int32_t op, int32_t dtype,
-	int32_t peer, void *dst, int64_t dst_bytes, const void *src, int64_t src_bytes,
-	const int64_t *send, const int64_t *recv, ringside_handle *work);
+char *ringside_start(const ringside_request *request, ringside_handle *work);
 
 /* ringside_wait waits for a started call, at most wait_ms; negative: until its end. It
  * returns RINGSIDE_PENDING or RINGSIDE_DONE in *state, or the call's error. In both of

@@ -4,12 +4,13 @@ that only forks, such as a launcher, has none of its threads."""
 import ctypes
 import json
 import os
+import struct
 import threading
 
 from ringside import errors
 from ringside.errors import RingsideError
 
-VERSION = 3  # of ringside.h
+VERSION = 4  # of ringside.h
 
 PENDING, EXCHANGE, DONE = 0, 1, 2
 (ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
@@ -24,14 +25,16 @@ CHOSEN, NESTED = 1 << 62, -(1 << 63) + 1
 POLL = 50  # milliseconds
 
 _i32, _i64, _u64, _ptr = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
-_call = (_u64, _i32, _i32, _i32, _i32, _ptr, _i64, _ptr, _i64, _ptr, _ptr)
+# Fields of a ringside_request: group, kind, op, dtype, peer, dst, its bytes, src, its bytes,
+# send, recv. An address of 0 is none.
+pack_request = struct.Struct("@QiiiiPqPqPP").pack
 _functions = {
     "ringside_open": (_i32, _i32, _i64, ctypes.c_char_p, ctypes.c_char_p, _i64, _ptr),
     "ringside_open_step": (_u64, _i64, _ptr, _ptr, _ptr, _ptr),
     "ringside_open_give": (_u64, ctypes.c_char_p, _ptr, _i32),
     "ringside_close": (_u64,),
-    "ringside_call": _call,
-    "ringside_start": _call + (_ptr,),
+    "ringside_call": (ctypes.c_char_p,),
+    "ringside_start": (ctypes.c_char_p, _ptr),
     "ringside_wait": (_u64, _i64, _ptr),
     "ringside_wait_from": (_u64, _i64, _ptr, _ptr),
 }
@@ -195,10 +198,10 @@ def open_group(rank, size, timeout_ms, name, secret, exchange):
             lib.ringside_free(lib.ringside_close(opening))
 
 
-def start(arguments):
+def start(request):
     """Starts a call and returns its handle."""
     work = _u64()
-    check(_library.ringside_start(*arguments, ctypes.byref(work)))
+    check(_library.ringside_start(request, ctypes.byref(work)))
     return work.value
 
 

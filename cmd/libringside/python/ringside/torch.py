@@ -4,8 +4,9 @@
     torch.distributed.init_process_group("ringside")
 
 Ranks find each other through torch's own store. A call of at most INLINE bytes that is
-waited for at once runs on its caller's thread; the others run beside it, so that
-async_op=True and DDP's buckets overlap with what the caller does meanwhile."""
+waited for at once runs on its caller's thread, as do buckets of DDP of that size; the
+others run beside it, so that async_op=True and DDP's larger buckets overlap with what the
+caller does meanwhile."""
 
 import collections
 import ctypes
@@ -14,6 +15,7 @@ import functools
 import os
 import queue
 import secrets
+import sys
 import threading
 import time
 import weakref
@@ -25,18 +27,21 @@ from torch._C._distributed_c10d import ProcessGroup, Work
 from ringside import RingsideError
 from ringside import _native as native
 
-INLINE = 64 << 10
+# A call of so many bytes takes about as long as to hand it over to another thread and back.
+INLINE = 1 << 20
 
 _FOLDED = {
     torch.float32: native.F32, torch.float64: native.F64, torch.float16: native.F16, torch.bfloat16: native.BF16,
     torch.int32: native.I32, torch.int64: native.I64, torch.uint8: native.U8, torch.bool: native.U8,
 }
+# Types that are reduced as they are: the library's number, and bytes.
+_PLAIN = {dtype: (number, torch.empty(0, dtype=dtype).element_size()) for dtype, number in _FOLDED.items() if dtype != torch.bool}
 _WIDER = {torch.int8: torch.int32, torch.int16: torch.int32}  # integers wrap alike in both
-_OPS = {
-    dist.ReduceOp.SUM: native.SUM, dist.ReduceOp.PRODUCT: native.PROD, dist.ReduceOp.MIN: native.MIN,
-    dist.ReduceOp.MAX: native.MAX, dist.ReduceOp.BAND: native.AND, dist.ReduceOp.BOR: native.OR,
-    dist.ReduceOp.BXOR: native.XOR, dist.ReduceOp.AVG: native.MEAN,
-}
+# By hash, which is torch's own number of a reduction: to compare two takes much longer.
+_OPS = {hash(op): number for op, number in (
+    (dist.ReduceOp.SUM, native.SUM), (dist.ReduceOp.PRODUCT, native.PROD), (dist.ReduceOp.MIN, native.MIN),
+    (dist.ReduceOp.MAX, native.MAX), (dist.ReduceOp.BAND, native.AND), (dist.ReduceOp.BOR, native.OR),
+    (dist.ReduceOp.BXOR, native.XOR), (dist.ReduceOp.AVG, native.MEAN))}
 # Of bytes that are 0 or 1, so that a result is 0 or 1 too.
 _OF_BOOL = {native.SUM: native.MAX, native.OR: native.MAX, native.PROD: native.MIN, native.AND: native.MIN,
             native.MIN: native.MIN, native.MAX: native.MAX, native.XOR: native.XOR}
@@ -60,48 +65,57 @@ def _push(work):
 
 
 class _Work(Work):
-    """A call. finish is called once it has succeeded; keep holds its buffers."""
+    """A call. Its maker sets _group, _request, _output and _keep, which holds the buffers. The
+    class has what most calls never set, so that making one is cheap."""
 
-    def __init__(self, group, arguments, output, finish, keep):
-        super().__init__()
-        self._group, self._arguments, self._output = group, arguments, output
-        self._finish, self._keep = finish, keep
-        self._lock = threading.Lock()
-        self._handle = None  # of the started call
-        self._peer = native.ANY  # the sender, once a started receive is done
-        self._done, self._error, self._future = False, None, None
+    _finish = None  # is called once the call has succeeded
+    _lock = None  # of a started call: held by the thread that waits for it
+    _handle = None  # of a started call
+    _peer = native.ANY  # the sender, once a started receive is done
+    _done = False
+    _error = _future = None
 
     def _start(self):
         """Begins the call, unless it has begun."""
-        with self._group._order, self._lock:
+        if self._done:
+            return
+        group = self._group
+        with group._order:
             if self._handle is None and not self._done:
+                self._lock = threading.Lock()
+                group._live.add(self)
                 try:
-                    self._handle = native.start(self._arguments)
+                    self._handle = native.start(self._request)
                 except RingsideError as e:
                     self._end(e)
 
     def _end(self, error):
-        """Ends the work; _lock is held."""
+        """Ends the work. The thread that calls it is the only one that can."""
         try:
             if error is None and self._finish is not None:
                 self._finish()
         except Exception as e:  # of a copy of the result
             error = e
-        if isinstance(error, RingsideError) and "timed out after" in str(error):
-            error = RingsideError(f"{error}; the timeout is that of init_process_group or new_group")
-        self._error, self._done = error, True
-        self._finish = self._arguments = self._keep = None
-        self._group._live.discard(self)
+        if error is not None:
+            if isinstance(error, RingsideError) and "timed out after" in str(error):
+                error = RingsideError(f"{error}; the timeout is that of init_process_group or new_group")
+            self._error = error
+        self._finish = self._request = self._keep = None
+        self._done = True
+        if self._lock is not None:
+            self._group._live.discard(self)
 
     def _run(self):
         """Makes the call on this thread, unless it has begun."""
         group = self._group
-        with group._order, self._lock:
+        with group._order:
             if self._handle is not None or self._done:
                 return
             error = None
             try:
-                native.check(native.library().ringside_call(*self._arguments))
+                text = group._library.ringside_call(self._request)
+                if text:
+                    native.check(text)
             except RingsideError as e:
                 error = e
             except BaseException as e:  # of a signal's handler
@@ -111,6 +125,8 @@ class _Work(Work):
 
     def _poll(self, milliseconds):
         """Waits for a call that has begun, at most so long, and reports whether it is done."""
+        if self._done:
+            return True
         with self._lock:
             if self._done:
                 return True
@@ -125,14 +141,14 @@ class _Work(Work):
             return True
 
     def wait(self, timeout=None):
-        self._run() if self._inline() else self._start()
-        while not self._poll(native.POLL):
-            pass
+        self._run() if self._taken() else self._start()
+        while not self._done:
+            self._poll(native.POLL)
         if self._error is not None:
             raise self._error
         return True
 
-    def _inline(self):
+    def _taken(self):
         """Takes the work out of the slot, and reports whether it was there."""
         global _slot
         with _slot_lock:
@@ -164,11 +180,19 @@ class _Work(Work):
         return self._output
 
     def get_future(self):
-        self._start()
-        with self._lock:
+        # DDP's reducer asks from C++ and has little to do meanwhile: another thread would cost
+        # more than a small call takes.
+        if _called_by_backward() and self._taken():
+            self._run()
+        else:
+            self._start()
+        with self._group._order:
             if self._future is None:
                 self._future = torch.futures.Future()
-                self._group._watch(self)
+                if self._done:
+                    self._settle()
+                else:
+                    self._group._watch(self)
             return self._future
 
     def _settle(self):
@@ -179,6 +203,16 @@ class _Work(Work):
             self._future.set_result(self._output)
         else:
             self._future.set_exception(self._error)
+
+
+def _called_by_backward():
+    """Reports whether the caller of the caller is a backward pass itself, not a function of
+    Python in it."""
+    try:
+        frame = sys._getframe(2)
+    except ValueError:  # a thread of C++
+        return False
+    return frame.f_globals.get("__name__", "").startswith("torch.autograd")
 
 
 def _dense(t):
@@ -206,7 +240,8 @@ class ProcessGroupRingside(ProcessGroup):
         self._rank, self._size = rank, size
         self._store, self._timeout, self._barriers, self._calls = store, timeout, 0, 0
         self._order = threading.Lock()  # held while a call begins
-        self._live, self._recent = set(), collections.deque(maxlen=8)  # torch keeps only the C++ half of a work
+        # Torch keeps only the C++ half of a work: those that run, and the last ones.
+        self._live, self._recent = set(), collections.deque(maxlen=8)
         self._watched = None
 
         def exchange(step, value):
@@ -215,6 +250,7 @@ class ProcessGroupRingside(ProcessGroup):
 
         if rank == 0:
             store.set("ringside/secret", secrets.token_hex(32))
+        self._library = native.library()
         self._handle = native.open_group(rank, size, int(timeout.total_seconds() * 1000), "world",
                                          store.get("ringside/secret"), exchange)
         _groups.add(self)
@@ -243,13 +279,18 @@ class ProcessGroupRingside(ProcessGroup):
         """Makes a call of buffers, which are dense tensors. One of at most inline bytes does
         not begin yet."""
         n, m = (0 if t is None else _bytes(t) for t in (dst, src))
-        arguments = (self._handle, kind, op, dtype, peer, dst.data_ptr() if n else None, n,
-                     src.data_ptr() if m else None, m, send, recv)
+        request = native.pack_request(self._handle, kind, op, dtype, peer, dst.data_ptr() if n else 0, n,
+                                      src.data_ptr() if m else 0, m, _address(send), _address(recv))
         self._calls += kind not in (native.SEND, native.RECV)
-        work = _Work(self, arguments, output, finish, (dst, src, send, recv))
-        self._live.add(work)
+        return self._issue(request, output, (dst, src, send, recv), max(n, m) <= inline, finish)
+
+    def _issue(self, request, output, keep, inline, finish=None):
+        work = _Work()
+        work._group, work._request, work._output, work._keep = self, request, output, keep
+        if finish is not None:
+            work._finish = finish
         self._recent.append(work)
-        if max(n, m) <= inline:
+        if inline:
             _push(work)
         else:
             _push(None)
@@ -258,10 +299,8 @@ class ProcessGroupRingside(ProcessGroup):
 
     def _fold(self, kind, output, dst, src, op, peer=0, send=None):
         """Makes a call that reduces src into dst, tensors of one type."""
-        op = _OPS.get(getattr(op, "op", op))
+        op = _reduction(op)
         dtype = src.dtype
-        if op is None:
-            raise RingsideError("ringside: a premultiplied sum, expected another reduction")
         if dtype == torch.bool:
             op = _OF_BOOL.get(op)
         if dtype.is_complex:
@@ -287,9 +326,17 @@ class ProcessGroupRingside(ProcessGroup):
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         if len(tensors) == 1:
             t = tensors[0]
-            if t.layout == torch.sparse_coo:
+            if t.layout is not torch.strided:
                 return self._sum_sparse(t, op)
-            return self._fold(native.ALL_REDUCE, tensors, t, t, op)
+            plain = _PLAIN.get(t.dtype)
+            if plain is None or not (t.is_cpu and t.is_contiguous()) or t.is_neg():
+                return self._fold(native.ALL_REDUCE, tensors, t, t, op)
+            number, size = plain
+            n = t.numel() * size
+            at = t.data_ptr() if n else 0
+            self._calls += 1
+            request = native.pack_request(self._handle, native.ALL_REDUCE, _reduction(op), number, 0, at, n, at, n, 0, 0)
+            return self._issue(request, tensors, t, n <= INLINE)
         flat = torch.cat([_dense(t).reshape(-1) for t in tensors])
         work = self._fold(native.ALL_REDUCE, tensors, flat, flat, op)
         first = work._finish
@@ -306,7 +353,7 @@ class ProcessGroupRingside(ProcessGroup):
 
     def _sum_sparse(self, t, op):
         """Sums tensors with indices: every rank gathers those of all."""
-        if _OPS.get(getattr(op, "op", op)) != native.SUM:
+        if _reduction(op) != native.SUM:
             raise RingsideError("ringside: a sparse tensor is reduced by SUM alone")
         mine = t.detach().coalesce()
         counts = torch.empty(self._size, dtype=torch.int64)
@@ -479,6 +526,18 @@ def _part(flat, tensors):
             part = part.clone()  # where elements of t are aligned
         t.detach().copy_(part.view(t.dtype).view(t.shape))
         at += n
+
+
+def _reduction(op):
+    """Returns the library's number of a reduction of torch."""
+    number = _OPS.get(hash(op))
+    if number is None:
+        raise RingsideError("ringside: a premultiplied sum, expected another reduction")
+    return number
+
+
+def _address(numbers):
+    return 0 if numbers is None else ctypes.addressof(numbers)
 
 
 def _counts(numbers):
