@@ -35,11 +35,13 @@ class Session:
         self._sent: Any = None  # the last batch that was
         self._handing = threading.RLock()
         self._ahead = False  # whether operations may be recorded here alone
+        self._plain = False  # the same, and no scope is open, which notes what is made in it
+        self._scopes: list[Scope] = []  # that are open, innermost last
         self._pid = os.getpid()
         self._id = 0
         self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
         self._next = itertools.count(_native.CHOSEN + (self._id << 40) + 1).__next__  # number of a result
-        self._ahead = _lines_are_whole()
+        self._ahead = self._plain = _lines_are_whole()
         _sessions.add(self)
 
     @property
@@ -81,6 +83,11 @@ class Session:
                 if not self._calls and self._batch is None:
                     return
 
+    def _note(self, tensor: Any) -> None:
+        """Notes a new tensor for the innermost scope, if one is open."""
+        for scope in self._scopes[-1:]:
+            scope._made[tensor._h] = tensor
+
     def flush(self, wait: bool = False) -> None:
         """Submits what is recorded; with wait, returns when it has run. Reads do both."""
         self._hand()
@@ -110,7 +117,7 @@ class Session:
         global _default
         if _default is self:
             _default = None
-        handle, self._id, self._ahead = self._id, 0, False
+        handle, self._id, self._ahead, self._plain = self._id, 0, False, False
         if handle and os.getpid() == self._pid:
             _native.check(self._library.ringside_close(handle))
 
@@ -212,11 +219,12 @@ class Scope:
     """The tensors made in a scope; see scope."""
 
     def __init__(self) -> None:
-        self._kept: list[int] = []
+        self._made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by number
+        self._kept: set[int] = set()
 
     def keep(self, tensor: Any) -> Any:
         """Lets a tensor outlive the scope, and returns it."""
-        self._kept.append(tensor._h)
+        self._kept.add(tensor._h)
         return tensor
 
 
@@ -227,12 +235,20 @@ def scope(session: Session | None = None) -> Iterator[Scope]:
     gone, so few programs need it."""
     s, made = session or current_session(), Scope()
     mark = _native.number(s._lib.ringside_scope(s._id, 0, b"", 0))
+    s._scopes.append(made)
+    s._plain = False
     try:
         yield made
     finally:
         lib = s._lib
-        s._ahead = False  # an operation on what is freed is refused at once
-        _native.number(lib.ringside_scope(s._id, mark, _ops.pack(made._kept), len(made._kept)))
+        s._scopes.remove(made)
+        for h, tensor in list(made._made.items()):
+            if h in made._kept:
+                s._note(tensor)
+            else:
+                tensor._d = None  # nothing is known of it: the library sees its next use, and refuses it
+        s._plain = s._ahead and not s._scopes
+        _native.number(lib.ringside_scope(s._id, mark, _ops.pack(list(made._kept)), len(made._kept)))
 
 
 def _lines_are_whole() -> bool:
@@ -244,7 +260,7 @@ def _lines_are_whole() -> bool:
 def _forked() -> None:
     """Has the library refuse every operation in a forked child."""
     for s in list(_sessions):
-        s._ahead, s._handing = False, threading.RLock()
+        s._ahead, s._plain, s._handing = False, False, threading.RLock()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -64,6 +64,8 @@ class Tensor:
         self._s = session
         self._h = handle
         self._d = None
+        if session._scopes:
+            session._note(self)
 
     def __getattr__(self, name: str) -> Any:
         """Returns what most tensors never set, so that making one is cheap."""
@@ -448,13 +450,13 @@ def _operator(o: Op, slow: Any) -> Any:
         s = self._s
         if kind is Tensor:
             d = two.get((self._d, other._d))
-            if d is None or other._s is not s or not s._ahead:
+            if d is None or other._s is not s or not s._plain:
                 return slow(o, self, other)
             h = s._next()
             call = pack_tt(o.tt | state.flags, h, self._h, other._h)
         elif kind is float:
             d = number.get(self._d)
-            if d is None or not s._ahead:
+            if d is None or not s._plain:
                 return slow(o, self, other)
             h = s._next()
             call = pack_ts(o.ts | state.flags, h, self._h, other)
@@ -480,7 +482,7 @@ def _unary(o: Op) -> Any:
         if x.__class__ is not Tensor:
             return _one(o, x)
         d, s = known.get(x._d), x._s
-        if d is None or not s._ahead:
+        if d is None or not s._plain:
             return _one(o, x)
         h = s._next()
         call = pack_t(o.t | state.flags, h, x._h)
@@ -503,6 +505,8 @@ def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
     t._h = h
     t._d = d
     s._calls.append(call)
+    if s._scopes:
+        s._note(t)
     if not h & 63:
         s._hand()
     return t
@@ -900,7 +904,10 @@ def _divided_floats(a: Tensor, b: Tensor, d: DType) -> tuple[Tensor, Tensor]:
     a, b = (astype(x, dtypes.float64, copy=False) for x in (a, b))
     plain = a / b
     q = _one(FLOOR, plain.detach())
-    r = a - q * b
+    product = q * b
+    r = a - product
+    if d is dtypes.float64:  # of narrower ones the product is exact
+        r = r - _rounded_off(q, b.detach(), product.detach())
     over = (r != 0) & ((r < 0) ^ (b < 0))  # the quotient was rounded up to an integer
     q, r = apply(WHERE, over, q - 1.0, q), apply(WHERE, over, r + b, r)
     # by an infinity: 0, and a itself, or -1 and the infinity
@@ -910,6 +917,20 @@ def _divided_floats(a: Tensor, b: Tensor, d: DType) -> tuple[Tensor, Tensor]:
     zero = apply(WHERE, b < 0, -0.0, full_like(b, 0.0))
     r = apply(WHERE, r == 0, zero + -(r.detach() - r), r)  # with r's gradient
     return astype(q, d, copy=False), astype(r, d, copy=False)
+
+
+def _rounded_off(x: Tensor, y: Tensor, product: Tensor) -> Tensor:
+    """Returns x*y - product, where product is x*y as rounded to float64, without an error
+    (Dekker, A floating-point technique for extending the available precision, 1971); 0 where
+    a number is infinite."""
+    def halves(x: Tensor) -> tuple[Tensor, Tensor]:  # of 26 bits each, so that their products are exact
+        scaled = x * 134217729.0  # 2**27 + 1
+        high = scaled - (scaled - x)
+        return high, x - high
+
+    (xh, xl), (yh, yl) = halves(x), halves(y)
+    off = ((xh * yh - product) + xh * yl + xl * yh) + xl * yl
+    return apply(WHERE, abs(off) < math.inf, off, 0.0)
 
 
 def _floor_divide(a: Any, b: Any) -> Tensor:

@@ -417,6 +417,31 @@ def test_scope(session):
         gone.numpy()
 
 
+def test_recorded_ahead_in_scopes():
+    """A scope refuses what it freed at once, and operations are recorded ahead in it and
+    after it."""
+    with rs.session(in_process=True) as s:
+        x = rs.ones(4)
+        rs.exp(x + 1.0).numpy()  # known now
+        with rs.scope() as outer:
+            with rs.scope() as inner:
+                y = x + 1.0
+                gone = rs.exp(y)
+                assert len(s._calls) >= 2
+                inner.keep(y)
+            z, late = y + 1.0, outer.keep(y + 1.0)
+            assert len(s._calls) >= 2
+            for use in (lambda: gone + 1.0, lambda: rs.exp(gone), lambda: x * gone, lambda: gone.T):
+                with pytest.raises(rs.errors.Released):
+                    use()
+        for use in (lambda: y + 1.0, lambda: rs.exp(z)):
+            with pytest.raises(rs.errors.Released):
+                use()
+        w = rs.exp(late + 1.0)
+        assert len(s._calls) >= 2 and s._plain
+        np.testing.assert_allclose(w.numpy(), np.exp(np.full(4, 4.0)), rtol=1e-6)
+
+
 def test_errors_name_the_line():
     with rs.session(in_process=True):
         x = rs.ones((2, 3))
