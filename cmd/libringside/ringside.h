@@ -6,7 +6,7 @@
  *     1   groups of ranks and their calls
  *     2   sessions and tensors
  *     3   ringside_record, and checkpoints
- *     4   ringside_call and ringside_start take a ringside_request
+ *     4   ringside_call and ringside_start take a ringside_request; ringside_record reads
  *
  * Errors. A function that can fail returns NULL, or a text for people: what failed, its
  * value, what was expected. The caller frees it by ringside_free. Results are then not
@@ -213,9 +213,11 @@ int64_t ringside_apply(const int64_t *call);
  * tensors as ringside_drop does, but waits. In a call the head is followed by the number
  * of the result, which the caller chooses: at least RINGSIDE_CHOSEN, and used once. The
  * session is given apart. words counts those of all calls. It returns the first error;
- * the other operations are recorded. */
+ * the other operations are recorded. Without an error, and with a tensor in item that is
+ * not 0, it does what ringside_item does. */
 #define RINGSIDE_CHOSEN (INT64_C(1) << 62)
-int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n);
+int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n,
+	int64_t item, void *element);
 
 /* ringside_upload copies a memory image, row-major and little endian, and returns the
  * tensor. Of head the last two fields count. */

@@ -65,8 +65,9 @@ int64_t ringside_apply(const int64_t *call) {
 	CALL(goApply((int64_t *)call));
 }
 
-int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n) {
-	CALL(goRecord(session, (int64_t *)calls, words, (int64_t *)dead, n));
+int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n,
+	int64_t item, void *element) {
+	CALL(goRecord(session, (int64_t *)calls, words, (int64_t *)dead, n, item, element));
 }
 
 int64_t ringside_upload(ringside_handle session, int64_t head, int32_t dtype, const void *data, int64_t bytes,

@@ -156,7 +156,7 @@ func goApply(call *C.int64_t) (number C.int64_t) {
 }
 
 //export goRecord
-func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_t, gone C.int64_t) (number C.int64_t) {
+func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_t, gone, item C.int64_t, element unsafe.Pointer) (number C.int64_t) {
 	defer caughtAs(&number)
 	recorded, err := words(calls, n)
 	if err != nil {
@@ -166,7 +166,12 @@ func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_
 	if err != nil {
 		return result(0, err)
 	}
-	return within(h, func(s *session) (int64, error) { return 0, s.batch.record(s, recorded, ids) })
+	return within(h, func(s *session) (int64, error) {
+		if err := s.batch.record(s, recorded, ids); err != nil || item == 0 {
+			return 0, err
+		}
+		return s.item(int64(item), unsafe.Slice((*byte)(element), 8))
+	})
 }
 
 //export goUpload

@@ -50,7 +50,7 @@ _numbers = {
     "ringside_cluster": (_text,),
     "ringside_signal": (_text,),
     "ringside_apply": (_text,),
-    "ringside_record": (_i, _text, _i, _text, _i),
+    "ringside_record": (_i, _text, _i, _text, _i, _i, _ptr),
     "ringside_upload": (_i, _i, _i32, _ptr, _i, _text, _i),
     "ringside_drop": (_i, _text, _i),
     "ringside_describe": (_i, _i, _ptr),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import struct
 import threading
 from typing import Any, Sequence
@@ -100,4 +101,4 @@ pack_t, pack_tt, pack_ts, pack_st = (struct.Struct("<qq" + f).pack for f in ("q"
 
 def pack(values: Sequence[int]) -> bytes:
     """Returns numbers as C has them."""
-    return struct.pack(f"<{len(values)}q", *values)
+    return array.array("q", values).tobytes()

@@ -51,37 +51,46 @@ class Session:
             self._hand()
         return self._library
 
-    def _hand(self) -> None:
+    def _hand(self, item: int = 0, element: Any = None) -> int:
         """Hands over to the library what was recorded here and the tensors that have no
-        variable any more. Tensors that are dead have their calls in the list.
+        variable any more. Tensors that are dead have their calls in the list. The same call
+        may read the one element of tensor number item: then the result is that of
+        ringside_item, else 0.
 
         Other threads wait. A handler of a signal may come in between and do the same: it
         runs after a call of a function alone, so lines without one are done as a whole. A
         handler that finds a batch hands that over first, unless the call has been made."""
+        got = 0
         if not self._calls and not self._dead and self._batch is None:
-            return
+            return got
         with self._handing:
             while self._id:
-                batch = self._batch
+                batch, wanted = self._batch, 0
                 if batch is None:
                     dead = self._dead
                     self._dead = []
                     calls = self._calls
                     self._calls = []
                     self._batch = batch = calls, dead
+                    wanted = item  # which this batch has, or one before it
                 data, dead = b"".join(batch[0]), _ops.pack(batch[1])
                 words, gone, record, n = len(data) >> 3, len(batch[1]), self._record, 0
                 if self._batch is batch and self._sent is not batch:
                     self._sent = batch
-                    n = record(self._id, data, words, dead, gone)
+                    n = record(self._id, data, words, dead, gone, wanted, element)
                 if n == _native.NESTED:
                     self._sent = None  # another time
                 elif self._batch is batch:
                     self._batch = None
+                if wanted and n:
+                    got, item = n, 0
                 if n < 0:
+                    if wanted:
+                        return n
                     raise _native.failure(n)
                 if not self._calls and self._batch is None:
-                    return
+                    return got
+        return got
 
     def _note(self, tensor: Any) -> None:
         """Notes a new tensor for the innermost scope, if one is open."""

@@ -18,7 +18,7 @@ from ringside.errors import DTypeError, IndexOutOfRange, RingsideError, ShapeErr
 if TYPE_CHECKING:
     import numpy
 
-_FLOAT_FORMATS = {d.number: d.format for d in dtypes.ALL}
+_ELEMENTS = {d.number: struct.Struct("<" + d.format).unpack_from for d in dtypes.ALL if d.format}
 _EXACT = 1 << 53  # the largest integer that a scalar holds with all below it
 
 
@@ -165,15 +165,13 @@ class Tensor:
 
     def item(self) -> float | int | bool:
         """Returns the only element as a number of Python. It waits."""
-        s = self._s
-        s._hand()
-        raw = _Eight()
-        n = s._library.ringside_item(s._id, self._h, raw)
+        s, raw = self._s, _Eight()
+        n = s._hand(self._h, raw) or s._library.ringside_item(s._id, self._h, raw)
         if n < 0:
             raise _fail(n, self)
         if n == _native.BF16:
             return struct.unpack("<f", b"\0\0" + raw.raw[:2])[0]
-        return struct.unpack_from("<" + _FLOAT_FORMATS[n], raw.raw)[0]
+        return _ELEMENTS[n](raw)[0]
 
     def tolist(self) -> Any:
         """Returns the content as lists of numbers."""
