@@ -2,6 +2,8 @@ package bench
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,28 +25,201 @@ func TestOpsTableComplete(t *testing.T) {
 	}
 }
 
-// Rows have names of their own, and are operations that can be recorded.
-func TestOpsTableRows(t *testing.T) {
+func tableSession(t *testing.T) *tensor.Session {
+	t.Helper()
 	s, err := cpu.NewSession(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// recordRow records a row on operands that take no memory, and returns the error of that.
+func recordRow(s *tensor.Session, row *tableRow) (err error) {
+	s.Scope(func(*tensor.Scope) {
+		var made []*tensor.Tensor
+		for _, o := range row.in {
+			made = append(made, tensor.Full(s, o.dtype, 1).Expand(o.base()...))
+		}
+		err = row.record(s, made).Err()
+	})
+	return err
+}
+
+// Rows have names of their own, and are operations that can be recorded.
+func TestOpsTableRows(t *testing.T) {
+	s := tableSession(t)
 	seen := map[string]bool{}
 	for _, row := range tableRows() {
 		if seen[row.name()] {
 			t.Errorf("two rows are called %q", row.name())
 		}
 		seen[row.name()] = true
-		s.Scope(func(*tensor.Scope) {
-			var made []*tensor.Tensor
-			for _, o := range row.in {
-				made = append(made, o.make(s))
+		if err := recordRow(s, &row); err != nil {
+			t.Errorf("%s: %v", row.name(), err)
+		}
+	}
+	t.Logf("%d rows", len(seen))
+}
+
+// Every operation has a row for every dtype that it can be recorded on without a cast,
+// and for each of those one in every layout, unless it makes layouts itself.
+func TestOpsTableWhole(t *testing.T) {
+	s := tableSession(t)
+	rows := tableRows()
+	for _, op := range tensor.Ops() {
+		var template *tableRow
+		at := -1 // of the operand whose dtype changes
+		for i := range rows {
+			if rows[i].op == op && template == nil {
+				if at = slices.IndexFunc(rows[i].in, func(o operand) bool { return o.dtype == tensor.F32 }); at >= 0 {
+					template = &rows[i]
+				}
 			}
-			if err := row.record(s, made).Err(); err != nil {
-				t.Errorf("%s: %v", row.name(), err)
+		}
+		if template == nil {
+			continue // it takes bools or indices alone
+		}
+		layouts := []string{"dense", "transposed", "strided", "small"}
+		if op.Info().Class == tensor.ClassView {
+			layouts = layouts[:1]
+		}
+		for _, d := range tensor.DTypes() {
+			if op.Info().Float && !d.IsFloat() || recordRow(s, &inTypes([]tensor.DType{d}, *template)[0]) != nil {
+				continue
 			}
-		})
+			for _, how := range layouts {
+				if !slices.ContainsFunc(rows, func(r tableRow) bool {
+					return r.op == op && r.in[at].dtype == d && (r.layout() == how || len(layouts) == 1)
+				}) {
+					t.Errorf("%v of %v has no row that is %s", op, d, how)
+				}
+			}
+		}
+	}
+}
+
+// Filters leave the rows that match all of them, and one that matches none is named.
+func TestOpsTableFilters(t *testing.T) {
+	o := TableOptions{Ops: []string{"add", "mul"}, DTypes: []string{"i64"}, Layouts: []string{"broadcast", "small"}}
+	rows, err := o.chosenRows(tableRows())
+	if err != nil || len(rows) != 8 {
+		t.Fatalf("%d rows, %v; expected 8", len(rows), err)
+	}
+	for _, r := range rows {
+		if !strings.HasPrefix(r.name(), "add i64") && !strings.HasPrefix(r.name(), "mul i64") {
+			t.Errorf("%s is left", r.name())
+		}
+	}
+	o.Ops = append(o.Ops, "tan")
+	if _, err := o.chosenRows(tableRows()); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `operation "tan"`) {
+		t.Errorf("an operation that there is none of: %v", err)
+	}
+}
+
+// A row is settled if its ratios are clearly on one side of the limit.
+func TestSettled(t *testing.T) {
+	for _, c := range []struct {
+		ratios []float64
+		want   bool
+	}{
+		{[]float64{0.5, 0.6}, true}, {[]float64{0.5, 1.15}, false}, {[]float64{0.9, 1.5}, false},
+		{[]float64{1.25, 1.4}, false}, {[]float64{2, 3}, true},
+	} {
+		if got := settled(c.ratios, 1.2); got != c.want {
+			t.Errorf("settled(%v) = %v", c.ratios, got)
+		}
+	}
+}
+
+// tableStandIn answers in place of PyTorch, for the same time each.
+type tableStandIn struct{ asked []string }
+
+func (p *tableStandIn) row(q *rowQuestion) torchReply {
+	p.asked = append(p.asked, q.Row)
+	switch q.Row {
+	case "lacks":
+		return torchReply{Lacks: true}
+	case "fails":
+		return torchReply{Error: "no such function"}
+	}
+	return torchReply{MS: []float64{1e6, 1e6}}
+}
+
+// standInTable is a table of four rows beside a stand-in. Two of them fail.
+func standInTable(t *testing.T, saved *SavedRows) (*opsTable, *tableStandIn, []tableRow) {
+	t.Helper()
+	peer := &tableStandIn{}
+	r := &run{Options: &Options{Scale: 100, Table: TableOptions{Saved: saved}}, Report: &Report{Bench: "ops-table"}, ctx: t.Context()}
+	table := &opsTable{run: r, sess: tableSession(t), torch: peer, limit: maxOpsWorst, bandwidth: 1e6}
+	x := of(tensor.F32, 16, 16)
+	return table, peer, []tableRow{
+		{op: tensor.OpExp, in: []operand{x}, torch: "exp"},
+		{op: tensor.OpAdd, in: []operand{x, x}, torch: "lacks"},
+		{op: tensor.OpLog, in: []operand{x}, torch: "fails"},
+		// of shapes that can't be multiplied
+		{op: tensor.OpMul, in: []operand{x, of(tensor.F32, 16, 3)}, torch: "mul"},
+	}
+}
+
+// A table goes on where rows fail, names them and keeps those of the others; what is
+// saved is not measured again.
+func TestOpsTableRowsFail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	for _, want := range [][]string{{"exp", "exp", "lacks", "fails"}, {"fails"}} {
+		saved, err := OpenRows(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, peer, rows := standInTable(t, saved)
+		err = table.all(rows)
+		if !errors.Is(err, ErrNoRow) || !strings.Contains(err.Error(), "log f32[16,16]: PyTorch's: no such function") || !strings.Contains(err.Error(), "mul f32[16,16] f32[16,3]: ") || !strings.Contains(err.Error(), "2 of 4") {
+			t.Errorf("the error is %v", err)
+		}
+		if !slices.Equal(peer.asked, want) {
+			t.Errorf("asked %v, expected %v", peer.asked, want)
+		}
+		if len(table.Rows) != 2 || table.Rows[0].Row != "exp f32[16,16]" || table.Rows[0].OverTorch <= 0 || table.Rows[0].Rounds != leastRounds || table.Rows[1].Torch != 0 || table.Rows[1].Ours <= 0 {
+			t.Errorf("rows %+v", table.Rows)
+		}
+		table.bars()
+		if len(table.Bars) != 2 || !table.Bars[0].OK {
+			t.Errorf("bars %+v", table.Bars)
+		}
+		if err := saved.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A line that an interrupted run left without its end is cut off, and another one is an
+// error that names it.
+func TestSavedRowsCutOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	text := `{"row":"exp f32[2]","level":"go","ours_ms":2}` + "\n" + `{"bar":"x"}` + "\n" + `{"row":"log`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := OpenRows(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := saved.rows(0); len(got) != 1 || got["exp f32[2]"].Ours != 2 {
+		t.Errorf("read %v", got)
+	}
+	if err := errors.Join(saved.add(OpRow{Row: "sin f32[2]"}), saved.Close()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(got), "\n") != 3 || strings.Contains(string(got), `"log`) {
+		t.Errorf("the file is %s, %v", got, err)
+	}
+	if err := os.WriteFile(path, []byte("row\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenRows(path); err == nil || !strings.Contains(err.Error(), "line 1: ") {
+		t.Errorf("a file of something else: %v", err)
 	}
 }
 

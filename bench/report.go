@@ -105,12 +105,17 @@ func (r *Report) atLeast(name string, value, limit float64) {
 func ratio(a, b *series) float64 { return ratioAt(a, b, 0.5) }
 
 // ratioAt is the median over the rounds of a's q-th quantile by b's.
-func ratioAt(a, b *series, q float64) float64 {
+func ratioAt(a, b *series, q float64) float64 { return quantile(ratiosAt(a, b, q), 0.5) }
+
+// roundRatios are the rounds' medians of a by those of b.
+func roundRatios(a, b *series) []float64 { return ratiosAt(a, b, 0.5) }
+
+func ratiosAt(a, b *series, q float64) []float64 {
 	out := make([]float64, min(len(a.rounds), len(b.rounds)))
 	for i := range out {
 		out[i] = quantile(a.rounds[i], q) / quantile(b.rounds[i], q)
 	}
-	return quantile(out, 0.5)
+	return out
 }
 
 // quantile is the q-th quantile of x by linear interpolation; NaN of nothing. x is not

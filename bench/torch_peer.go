@@ -119,6 +119,8 @@ const maxReply = 1 << 20
 type torchReply struct {
 	MS     []float64 `json:"ms"`
 	Losses []float64 `json:"losses"`
+	Lacks  bool      `json:"lacks"` // PyTorch lacks a row for the dtype
+	Error  string    `json:"error"` // of a row
 }
 
 // anyCount is that an answer may have any number of numbers.

@@ -6,8 +6,9 @@
     {"losses": N, "model": NAME}                                takes N steps: {"losses": [...]}
     {"save": PATH, "model": NAME}                               writes its parameters and the optimizer's state: {}
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
-    {"row": TEXT, "setup": TEXT, "n": N}                        times an expression on the operands that setup makes: {"ms": [...]},
-                                                                an empty list where PyTorch lacks it for the dtype
+    {"row": TEXT, "setup": [TEXT, ...], "turn": MS, "most": N}  times an expression on the operands a, b, c that setup makes for MS, N times
+                                                                at most: {"ms": [...]}; {"lacks": true} where PyTorch lacks it for the
+                                                                dtype, {"error": TEXT} where it fails otherwise
 """
 import json
 import signal
@@ -28,6 +29,7 @@ torch.set_num_threads(THREADS)
 
 # OpenMP's threads spin for some 15 ms after they have worked, on a core that is the other side's as soon as that hears the reply.
 REST = 0.05
+ROW_REST = 0.02  # rows are many
 
 
 class Trainer:
@@ -89,22 +91,38 @@ def operation(name, sizes):
     raise ValueError(name)
 
 
-def expression(setup, text):
-    """A function that evaluates one expression on the operands that setup makes."""
-    names = {"torch": torch, "F": F}
-    exec(setup, names)
-    return eval("lambda: " + text, names)
+class Rows:
+    """Expressions on operands, of which those that the row before had too are kept."""
 
+    def __init__(self):
+        self.text, self.operands, self.call = None, {}, None
 
-def timed_row(f, n):
-    """The times of an expression; none where PyTorch lacks it for the dtype."""
-    try:
-        f()  # not counted, as in main
-    except RuntimeError as e:
-        if "not implemented for" in str(e):
-            return []
-        raise
-    return timed(f, n)
+    def prepare(self, setup, text):
+        """Makes call, a function that evaluates the expression."""
+        keys = list(enumerate(setup))
+        if self.text == (keys, text):
+            return
+        self.text, self.call = None, None
+        self.operands = {k: v for k, v in self.operands.items() if k in keys}
+        names = {"torch": torch, "F": F}
+        for i, made in keys:
+            if (i, made) not in self.operands:
+                self.operands[i, made] = eval(made, names)
+        names.update({"abc"[i]: self.operands[i, made] for i, made in keys})
+        self.call, self.text = eval("lambda: " + text, names), (keys, text)
+
+    def ask(self, ask):
+        try:
+            with torch.no_grad():
+                self.prepare(ask["setup"], ask["row"])
+                self.call()  # not counted, as in main
+                first = timed(self.call, 1)[0]
+                n = min(max(int(ask["turn"] / max(first, 1e-3)), 1), ask["most"])
+                return {"ms": timed(self.call, n)}
+        except (RuntimeError, TypeError, IndexError, ValueError) as e:
+            if "not implemented for" in str(e):
+                return {"lacks": True}
+            return {"error": str(e).strip().splitlines()[0]}
 
 
 def timed(f, n):
@@ -117,9 +135,9 @@ def timed(f, n):
 
 
 def main():
-    trainers, operations, row = {}, {}, (None, None)
+    trainers, operations, rows = {}, {}, Rows()
     for line in sys.stdin:
-        ask, reply = json.loads(line), {}
+        ask, reply, rest = json.loads(line), {}, REST
         if "form" in ask:
             trainers[ask["model"]] = Trainer(ask["form"], ask["opt"])
         elif "steps" in ask:
@@ -139,16 +157,11 @@ def main():
                 operations[key]()  # not counted: it brings its operands and threads back to the cores
                 reply["ms"] = timed(operations[key], ask["n"])
         elif "row" in ask:
-            key = (ask["setup"], ask["row"])
-            if key != row[0]:
-                row = (None, None)  # before the next operands are made
-                row = (key, expression(*key))
-            with torch.no_grad():
-                reply["ms"] = timed_row(row[1], ask["n"])
+            reply, rest = rows.ask(ask), ROW_REST
         elif "drop" in ask:
             del trainers[ask["drop"]]
         if THREADS > 1:
-            time.sleep(REST)
+            time.sleep(rest)
         print(json.dumps(reply), flush=True)
 
 

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/bench"
-	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/device"
 )
@@ -24,7 +23,7 @@ type benchFlags struct {
 	model         string
 	choice        collectiveFlags
 	reduce        bench.ReduceOptions
-	filter, level string // of ops-table
+	table         tableFlags
 	products      string // of gpu, see productsFlag
 	training      string
 }
@@ -40,8 +39,10 @@ func (f *benchFlags) check(flags *pflag.FlagSet, names []string) error {
 	if f.idle && f.hops {
 		return usagef("--idle and --hops: expected one of them")
 	}
-	if (f.filter != "" || f.level != "") && !slices.Contains(names, "ops-table") {
-		return usagef("--filter and --level are for the scenario ops-table")
+	for _, name := range []string{"filter", "layouts", "level", "resume"} {
+		if flags.Changed(name) && !slices.Contains(names, "ops-table") {
+			return usagef("--%s is for the scenario ops-table", name)
+		}
 	}
 	for _, n := range f.reduce.Workers {
 		if n < 1 || n > 64 || !slices.Contains(names, "reduce") {
@@ -49,23 +50,6 @@ func (f *benchFlags) check(flags *pflag.FlagSet, names []string) error {
 		}
 	}
 	return nil
-}
-
-// table returns what ops-table times.
-func (f *benchFlags) table() (bench.TableOptions, error) {
-	o := bench.TableOptions{Filter: f.filter}
-	if f.level == "" {
-		return o, nil
-	}
-	level, err := isa.Parse(f.level)
-	if err != nil {
-		return o, usagef("--level: %v", err)
-	}
-	if !slices.Contains(isa.Levels(), level) {
-		return o, usagef("--level %s: this machine does not run it, expected one of %v", f.level, isa.Levels())
-	}
-	o.Level = &level
-	return o, nil
 }
 
 // gpu returns what the scenario gpu times: the first GPU that can be used.
@@ -115,10 +99,6 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
-			table, err := f.table()
-			if err != nil {
-				return err
-			}
 			scenarios, err := namedScenarios(args, f.idle, f.hops)
 			if err != nil {
 				return err
@@ -132,6 +112,11 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
+			table, err := f.table.options(which)
+			if err != nil {
+				return err
+			}
+			defer table.Saved.Close()
 			if !asJSON {
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
@@ -143,15 +128,13 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 					continue
 				}
 				if err != nil {
-					return fmt.Errorf("%s: %w", s.Name, err)
+					err = fmt.Errorf("%s: %w", s.Name, err)
 				}
-				if asJSON {
-					err = r.WriteJSON(cmd.OutOrStdout())
-				} else {
-					fmt.Fprintln(cmd.OutOrStdout())
-					err = r.WriteTable(cmd.OutOrStdout())
+				// Rows of ops-table that are missing are an error behind the others.
+				if err != nil && !errors.Is(err, bench.ErrNoRow) {
+					return err
 				}
-				if err != nil {
+				if err := errors.Join(err, writeReport(cmd.OutOrStdout(), r, asJSON)); err != nil {
 					return err
 				}
 			}
@@ -165,12 +148,20 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&f.idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&f.hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	c.Flags().IntSliceVar(&f.reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
-	c.Flags().StringVar(&f.filter, "filter", "", "ops-table: only rows whose names contain this, such as \"amax f32\"")
-	c.Flags().StringVar(&f.level, "level", "", "ops-table: kernels of this level, such as avx2 (default: the best that the machine has)")
+	f.table.add(c.Flags())
 	c.Flags().StringVar(&f.training, "training", "", "gpu: the model whose steps are timed (default qwen_t64)")
 	productsFlag(c.Flags(), &f.products)
 	f.choice.add(c.Flags())
 	return c
+}
+
+// writeReport writes a report as lines of JSON or for people.
+func writeReport(w io.Writer, r *bench.Report, asJSON bool) error {
+	if asJSON {
+		return r.WriteJSON(w)
+	}
+	fmt.Fprintln(w)
+	return r.WriteTable(w)
 }
 
 // namedScenarios returns the scenarios of the given names, or all of them. With idle or

@@ -20,8 +20,8 @@ type collectiveFlags struct {
 func (f *collectiveFlags) add(set *pflag.FlagSet) {
 	set.IntSliceVar(&f.Ranks, "ranks", nil, "collective: numbers of ranks (default 2,4)")
 	set.StringSliceVar(&f.sizes, "sizes", nil, "collective: bytes of a rank's buffer, as in 4,64K,1M (default 4,1K,64K,1M,16M,64M; a limit is judged if none of its sizes is missing)")
-	set.StringSliceVar(&f.Ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
-	set.StringSliceVar(&f.DTypes, "dtypes", nil, "collective: f32, f16, bf16 (default all of two ranks, f32 of more)")
+	set.StringSliceVar(&f.Ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+"; ops-table: names of operations, as docs/ops.md lists them (default all)")
+	set.StringSliceVar(&f.DTypes, "dtypes", nil, "collective: f32, f16, bf16 (default all of two ranks, f32 of more); ops-table: any")
 	set.StringSliceVar(&f.Sides, "sides", nil, "collective: ringside, C, Open MPI, Gloo (default all that are installed)")
 	set.IntVar(&f.Hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
 }
@@ -30,7 +30,8 @@ func (f *collectiveFlags) add(set *pflag.FlagSet) {
 func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.CollectiveOptions, error) {
 	o := f.CollectiveOptions
 	for _, name := range []string{"ranks", "sizes", "ops", "dtypes", "sides", "hosts"} {
-		if set.Changed(name) && !slices.Contains(args, "collective") {
+		shared := (name == "ops" || name == "dtypes") && slices.Contains(args, "ops-table")
+		if set.Changed(name) && !shared && !slices.Contains(args, "collective") {
 			return o, usagef("--%s is for the scenario collective", name)
 		}
 	}
@@ -52,6 +53,9 @@ func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.Coll
 		{"sides", f.Sides, []string{"ringside", "C", "Open MPI", "Gloo"}},
 	} {
 		for _, x := range list.given {
+			if !slices.Contains(args, "collective") {
+				break // they are of ops-table
+			}
 			if !slices.Contains(list.allowed, x) {
 				return o, usagef("--%s %s: expected %s", list.flag, x, strings.Join(list.allowed, ", "))
 			}
