@@ -176,10 +176,12 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 			return 0
 		}
 		return s.Out.Shape.Elems()/2 + s.In[2].Shape.Elems()
-	case tensor.OpRand, tensor.OpDropout:
-		return 20 * n
+	case tensor.OpFull:
+		return copyWork(s) / 2
+	case tensor.OpRand, tensor.OpDropout, tensor.OpArange:
+		return 4 * n
 	case tensor.OpRandN:
-		return 80 * n
+		return 40 * n
 	case tensor.OpCumsum, tensor.OpProdGrad:
 		return 8 * n
 	case tensor.OpIndexSelect:
@@ -243,11 +245,11 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	move := movesBySize[s.Out.DType.Size()]
 	switch s.Op {
 	case tensor.OpFull, tensor.OpArange:
-		return leaf(s)
+		return lw.leaf(s)
 	case tensor.OpRand, tensor.OpRandN:
 		return random(s)
 	case tensor.OpDropout:
-		return dropout(s)
+		return lw.dropout(s)
 	case tensor.OpCast:
 		if s.In[0].DType == s.Out.DType {
 			return move.plainCopy(s)

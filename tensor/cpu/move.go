@@ -268,25 +268,25 @@ func spreadLong(r *run, dst []byte, t tensor.DType, x float64, n int) {
 	}
 }
 
-// leaf lowers full and arange.
-func leaf(s *compile.Step) func(r *run) error {
-	n := s.Out.Shape.Elems()
+// leaf lowers full and arange, whose numbers are computed in float64.
+func (lw *lowerer) leaf(s *compile.Step) func(r *run) error {
+	n, size := s.Out.Shape.Elems(), s.Out.DType.Size()
+	cast := lw.castLoop(tensor.F64, s.Out.DType)
 	return func(r *run) error {
-		if n == 0 {
-			return nil
-		}
 		x := r.scalars[s.In[0].Scalar]
+		lo, hi := r.share(n, tile)
 		if s.Op == tensor.OpFull {
-			spreadLong(r, r.bufs[s.Out.Buf], s.Out.DType, x, n)
+			spreadLong(r, r.bufs[s.Out.Buf][lo*size:], s.Out.DType, x, hi-lo)
 			return nil
 		}
-		step := r.scalars[s.In[1].Scalar]
-		size := s.Out.DType.Size()
-		for i := range n {
-			if i%breath == 0 && r.stopped() {
-				break
+		step, wide := r.scalars[s.In[1].Scalar], scratchRow[float64](r, 0, tile)
+		for ; lo < hi && !r.stopped(); lo += tile {
+			m := min(tile, hi-lo)
+			for i := range wide[:m] {
+				wide[i] = x + float64(lo+i)*step
 			}
-			spread(at(r.bufs[s.Out.Buf], i*size), s.Out.DType, x+float64(i)*step, 1)
+			r.in[0] = at(bytesOf(wide), 0)
+			cast(at(r.bufs[s.Out.Buf], lo*size), &r.in, nil, m)
 		}
 		return nil
 	}

@@ -8,29 +8,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// philox is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
-// easy as 1, 2, 3" (SC 2011).
-func philox(c [4]uint32, k [2]uint32) [4]uint32 {
-	// in variables, which lie in registers as arrays don't
-	c0, c1, c2, c3, k0, k1 := c[0], c[1], c[2], c[3], k[0], k[1]
-	for range 10 {
-		p, q := 0xD2511F53*uint64(c0), 0xCD9E8D57*uint64(c2)
-		c0, c1, c2, c3 = uint32(q>>32)^c1^k0, uint32(q), uint32(p>>32)^c3^k1, uint32(p)
-		k0 += 0x9E3779B9
-		k1 += 0xBB67AE85
-	}
-	return [4]uint32{c0, c1, c2, c3}
-}
-
 // source generates the numbers of one random operation. The seed is the key, the
 // operation's number the upper half of the counter, the place of an element's words the
 // lower half.
 type source struct {
 	key    [2]uint32
 	number uint64
-	at     uint64
-	have   bool
-	words  [4]uint32
 }
 
 func newSource(seed, counter float64, offset int64) source {
@@ -38,33 +21,17 @@ func newSource(seed, counter float64, offset int64) source {
 	return source{key: [2]uint32{uint32(s), uint32(s >> 32)}, number: uint64(counter) + uint64(offset)}
 }
 
-// compute returns the words of block n.
-func (s *source) compute(n uint64) [4]uint32 {
-	return philox([4]uint32{uint32(n), uint32(n >> 32), uint32(s.number), uint32(s.number >> 32)}, s.key)
+// from returns n words from word i on, and those that fill the last block. i is a
+// multiple of 4, n at most two tiles. They are in the run's first scratch row.
+func (s *source) from(r *run, i, n int) []uint32 {
+	words := scratchRow[uint32](r, 0, 2*tile)[:(n+3)&^3]
+	r.table.Philox(words, uint64(i)/4, s.number, s.key)
+	return words
 }
 
-// block is compute, which it keeps.
-func (s *source) block(n uint64) *[4]uint32 {
-	if !s.have || s.at != n {
-		s.at, s.have = n, true
-		s.words = s.compute(n)
-	}
-	return &s.words
-}
-
-// unit returns the number in [0, 1) that a word stands for in f32: its upper 24 bits.
-// Element i has word i%4 of block i/4.
-func unit(w uint32) float64 { return float64(w>>8) * 0x1p-24 }
-
-// f64 returns element i, uniform in [0, 1): 53 bits of a pair of words, the low one
-// first, two pairs a block.
-func (s *source) f64(i int) float64 {
-	w := s.block(uint64(i) / 2)
-	j := 2 * (i % 2)
-	return float64((uint64(w[j+1])<<32|uint64(w[j]))>>11) * 0x1p-53
-}
-
-// random lowers rand and randn. Normal numbers come in pairs by Box and Muller: elements
+// random lowers rand and randn. Element i of f32 has word i: its upper 24 bits are the
+// number in [0, 1). Of f64 it has the upper 53 bits of words 2i and 2i+1, the low one
+// first. Normal numbers come in pairs by Box and Muller: elements
 // 2j and 2j+1 from uniforms 2j and 2j+1, the first moved from [0, 1) to (0, 1].
 func random(s *compile.Step) func(r *run) error {
 	return byFloat(s, randomF32, randomF64)
@@ -82,20 +49,18 @@ func randomF32(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		src := newSource(r.scalars[s.In[0].Scalar], r.scalars[s.In[1].Scalar], s.Ints[1])
 		out := slice[float32](r.bufs[s.Out.Buf])[:n]
-		for i, hi := r.share(n, tile); i < hi; i += 4 {
-			if i%breath == 0 && r.stopped() {
-				break
+		for lo, hi := r.share(n, tile); lo < hi && !r.stopped(); lo += tile {
+			piece := out[lo:min(lo+tile, hi)]
+			words := src.from(r, lo, len(piece))
+			if s.Op == tensor.OpRand {
+				r.table.Units(piece, words)
+				continue
 			}
-			w := src.compute(uint64(i) / 4)
-			a, b, c, d := float32(unit(w[0])), float32(unit(w[1])), float32(unit(w[2])), float32(unit(w[3]))
-			if s.Op == tensor.OpRandN {
-				a, b = kernel.Normal(w[0], w[1])
-				c, d = kernel.Normal(w[2], w[3])
+			for ; len(piece) >= 2; piece, words = piece[2:], words[2:] {
+				piece[0], piece[1] = kernel.Normal(words[0], words[1])
 			}
-			if i+4 <= hi {
-				*(*[4]float32)(out[i:]) = [4]float32{a, b, c, d}
-			} else {
-				copy(out[i:hi], []float32{a, b, c})
+			if len(piece) == 1 {
+				piece[0], _ = kernel.Normal(words[0], words[1])
 			}
 		}
 		return nil
@@ -107,54 +72,59 @@ func randomF64(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		src := newSource(r.scalars[s.In[0].Scalar], r.scalars[s.In[1].Scalar], s.Ints[1])
 		out := slice[float64](r.bufs[s.Out.Buf])[:n]
-		lo, hi := r.share(n, tile)
-		if s.Op == tensor.OpRand {
-			for i := lo; i < hi; i++ {
-				if i%breath == 0 && r.stopped() {
-					break
-				}
-				out[i] = src.f64(i)
+		for lo, hi := r.share(n, tile); lo < hi && !r.stopped(); lo += tile {
+			piece := out[lo:min(lo+tile, hi)]
+			words := src.from(r, 2*lo, 2*len(piece))
+			for i := range piece {
+				piece[i] = fraction(words[2*i], words[2*i+1])
 			}
-			return nil
-		}
-		for i := lo; i < hi; i += 2 {
-			if i%breath == 0 && r.stopped() {
-				break
-			}
-			radius := math.Sqrt(-2 * math.Log(src.f64(i)+0x1p-53))
-			sin, cos := math.Sincos(2 * math.Pi * src.f64(i+1))
-			out[i] = radius * cos
-			if i+1 < n {
-				out[i+1] = radius * sin
+			for ; s.Op == tensor.OpRandN && len(piece) > 0; piece, words = piece[min(2, len(piece)):], words[4:] {
+				normal(piece, words)
 			}
 		}
 		return nil
 	}
 }
 
-// dropout keeps an element if its uniform number is p or more. The number is rand's f32
-// one for all dtypes, so that the mask doesn't depend on them.
-func dropout(s *compile.Step) func(r *run) error {
-	return byFloat(s, dropoutOf[float32], dropoutOf[float64])
+// normal makes a pair of normal numbers, or the first of one, of two uniform ones: x[0],
+// and that of words 2 and 3.
+func normal(x []float64, words []uint32) {
+	radius := math.Sqrt(-2 * math.Log(x[0]+0x1p-53))
+	sin, cos := math.Sincos(2 * math.Pi * fraction(words[2], words[3]))
+	x[0] = radius * cos
+	if len(x) > 1 {
+		x[1] = radius * sin
+	}
 }
 
-func dropoutOf[T float](s *compile.Step) func(r *run) error {
+// fraction returns the upper 53 bits of two words as a number in [0, 1).
+func fraction(low, high uint32) float64 {
+	return float64((uint64(high)<<32|uint64(low))>>11) * 0x1p-53
+}
+
+// dropout keeps an element if its uniform number is p or more. The number is rand's f32
+// one for all dtypes, so that the mask doesn't depend on them.
+func (lw *lowerer) dropout(s *compile.Step) func(r *run) error {
+	if s.Out.DType == tensor.F32 {
+		return dropoutOf(s, lw.table)
+	}
+	return dropoutOf(s, lw.table64)
+}
+
+func dropoutOf[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	n := s.Out.Shape.Elems()
 	return func(r *run) error {
 		p := r.scalars[s.In[1].Scalar]
 		src := newSource(r.scalars[s.In[2].Scalar], r.scalars[s.In[3].Scalar], s.Ints[0])
 		scale := T(1 / (1 - p))
+		// the first number of 24 bits that is p or more
+		least := T(math.Ceil(p*0x1p24) * 0x1p-24)
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		lo, hi := r.share(n, tile)
-		for i := lo; i < hi; i++ {
-			if i%breath == 0 && r.stopped() {
-				break
-			}
-			if unit(src.block(uint64(i) / 4)[i%4]) >= p {
-				y[i] = x[i] * scale
-			} else {
-				y[i] = 0
-			}
+		units := scratchRow[T](r, 1, tile)
+		for lo, hi := r.share(n, tile); lo < hi && !r.stopped(); lo += tile {
+			m := min(tile, hi-lo)
+			k.Units(units[:m], src.from(r, lo, m))
+			k.Keep(y[lo:lo+m], x[lo:lo+m], units[:m], least, scale)
 		}
 		return nil
 	}

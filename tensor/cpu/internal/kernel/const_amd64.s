@@ -352,6 +352,56 @@ DATA ·const_halfPi3+48(SB)/8, $0xa6f72ceda6f72ced
 DATA ·const_halfPi3+56(SB)/8, $0xa6f72ceda6f72ced
 GLOBL ·const_halfPi3(SB), RODATA|NOPTR, $64
 
+DATA ·const_philoxM0+0(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+8(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+16(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+24(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+32(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+40(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+48(SB)/8, $0xd2511f53d2511f53
+DATA ·const_philoxM0+56(SB)/8, $0xd2511f53d2511f53
+GLOBL ·const_philoxM0(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxM1+0(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+8(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+16(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+24(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+32(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+40(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+48(SB)/8, $0xcd9e8d57cd9e8d57
+DATA ·const_philoxM1+56(SB)/8, $0xcd9e8d57cd9e8d57
+GLOBL ·const_philoxM1(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxW0+0(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+8(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+16(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+24(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+32(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+40(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+48(SB)/8, $0x9e3779b99e3779b9
+DATA ·const_philoxW0+56(SB)/8, $0x9e3779b99e3779b9
+GLOBL ·const_philoxW0(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxW1+0(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+8(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+16(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+24(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+32(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+40(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+48(SB)/8, $0xbb67ae85bb67ae85
+DATA ·const_philoxW1+56(SB)/8, $0xbb67ae85bb67ae85
+GLOBL ·const_philoxW1(SB), RODATA|NOPTR, $64
+
+DATA ·const_unit+0(SB)/8, $0x3380000033800000
+DATA ·const_unit+8(SB)/8, $0x3380000033800000
+DATA ·const_unit+16(SB)/8, $0x3380000033800000
+DATA ·const_unit+24(SB)/8, $0x3380000033800000
+DATA ·const_unit+32(SB)/8, $0x3380000033800000
+DATA ·const_unit+40(SB)/8, $0x3380000033800000
+DATA ·const_unit+48(SB)/8, $0x3380000033800000
+DATA ·const_unit+56(SB)/8, $0x3380000033800000
+GLOBL ·const_unit(SB), RODATA|NOPTR, $64
+
 DATA ·const_bfOne+0(SB)/8, $0x0000000100000001
 DATA ·const_bfOne+8(SB)/8, $0x0000000100000001
 DATA ·const_bfOne+16(SB)/8, $0x0000000100000001
@@ -952,6 +1002,216 @@ DATA ·const_exp2Min64+48(SB)/8, $0xc08f400000000000
 DATA ·const_exp2Min64+56(SB)/8, $0xc08f400000000000
 GLOBL ·const_exp2Min64(SB), RODATA|NOPTR, $64
 
+DATA ·const_log2e64+0(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+8(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+16(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+24(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+32(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+40(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+48(SB)/8, $0x3ff71547652b82fe
+DATA ·const_log2e64+56(SB)/8, $0x3ff71547652b82fe
+GLOBL ·const_log2e64(SB), RODATA|NOPTR, $64
+
+DATA ·const_ln2hi64+0(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+8(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+16(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+24(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+32(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+40(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+48(SB)/8, $0xbfe62e42fef00000
+DATA ·const_ln2hi64+56(SB)/8, $0xbfe62e42fef00000
+GLOBL ·const_ln2hi64(SB), RODATA|NOPTR, $64
+
+DATA ·const_ln2lo64+0(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+8(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+16(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+24(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+32(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+40(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+48(SB)/8, $0xbdd473de6af278ed
+DATA ·const_ln2lo64+56(SB)/8, $0xbdd473de6af278ed
+GLOBL ·const_ln2lo64(SB), RODATA|NOPTR, $64
+
+DATA ·const_expMax64+0(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+8(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+16(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+24(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+32(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+40(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+48(SB)/8, $0x4086300000000000
+DATA ·const_expMax64+56(SB)/8, $0x4086300000000000
+GLOBL ·const_expMax64(SB), RODATA|NOPTR, $64
+
+DATA ·const_expMin64+0(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+8(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+16(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+24(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+32(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+40(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+48(SB)/8, $0xc087500000000000
+DATA ·const_expMin64+56(SB)/8, $0xc087500000000000
+GLOBL ·const_expMin64(SB), RODATA|NOPTR, $64
+
+DATA ·const_tanhMax64+0(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+8(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+16(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+24(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+32(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+40(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+48(SB)/8, $0x404e000000000000
+DATA ·const_tanhMax64+56(SB)/8, $0x404e000000000000
+GLOBL ·const_tanhMax64(SB), RODATA|NOPTR, $64
+
+DATA ·const_bias64+0(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+8(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+16(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+24(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+32(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+40(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+48(SB)/8, $0x00000000000003ff
+DATA ·const_bias64+56(SB)/8, $0x00000000000003ff
+GLOBL ·const_bias64(SB), RODATA|NOPTR, $64
+
+DATA ·const_two64+0(SB)/8, $0x4000000000000000
+DATA ·const_two64+8(SB)/8, $0x4000000000000000
+DATA ·const_two64+16(SB)/8, $0x4000000000000000
+DATA ·const_two64+24(SB)/8, $0x4000000000000000
+DATA ·const_two64+32(SB)/8, $0x4000000000000000
+DATA ·const_two64+40(SB)/8, $0x4000000000000000
+DATA ·const_two64+48(SB)/8, $0x4000000000000000
+DATA ·const_two64+56(SB)/8, $0x4000000000000000
+GLOBL ·const_two64(SB), RODATA|NOPTR, $64
+
+DATA ·const_minusHalf64+0(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+8(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+16(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+24(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+32(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+40(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+48(SB)/8, $0xbfe0000000000000
+DATA ·const_minusHalf64+56(SB)/8, $0xbfe0000000000000
+GLOBL ·const_minusHalf64(SB), RODATA|NOPTR, $64
+
+DATA ·const_nan64+0(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+8(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+16(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+24(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+32(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+40(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+48(SB)/8, $0x7ff8000000000001
+DATA ·const_nan64+56(SB)/8, $0x7ff8000000000001
+GLOBL ·const_nan64(SB), RODATA|NOPTR, $64
+
+DATA ·const_integerOne64+0(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+8(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+16(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+24(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+32(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+40(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+48(SB)/8, $0x0000000000000001
+DATA ·const_integerOne64+56(SB)/8, $0x0000000000000001
+GLOBL ·const_integerOne64(SB), RODATA|NOPTR, $64
+
+DATA ·const_minNormal64+0(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+8(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+16(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+24(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+32(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+40(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+48(SB)/8, $0x0010000000000000
+DATA ·const_minNormal64+56(SB)/8, $0x0010000000000000
+GLOBL ·const_minNormal64(SB), RODATA|NOPTR, $64
+
+DATA ·const_two5464+0(SB)/8, $0x4350000000000000
+DATA ·const_two5464+8(SB)/8, $0x4350000000000000
+DATA ·const_two5464+16(SB)/8, $0x4350000000000000
+DATA ·const_two5464+24(SB)/8, $0x4350000000000000
+DATA ·const_two5464+32(SB)/8, $0x4350000000000000
+DATA ·const_two5464+40(SB)/8, $0x4350000000000000
+DATA ·const_two5464+48(SB)/8, $0x4350000000000000
+DATA ·const_two5464+56(SB)/8, $0x4350000000000000
+GLOBL ·const_two5464(SB), RODATA|NOPTR, $64
+
+DATA ·const_fiftyFour64+0(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+8(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+16(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+24(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+32(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+40(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+48(SB)/8, $0x404b000000000000
+DATA ·const_fiftyFour64+56(SB)/8, $0x404b000000000000
+GLOBL ·const_fiftyFour64(SB), RODATA|NOPTR, $64
+
+DATA ·const_gelu164+0(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+8(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+16(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+24(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+32(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+40(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+48(SB)/8, $0x3ff9884533d43651
+DATA ·const_gelu164+56(SB)/8, $0x3ff9884533d43651
+GLOBL ·const_gelu164(SB), RODATA|NOPTR, $64
+
+DATA ·const_gelu364+0(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+8(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+16(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+24(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+32(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+40(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+48(SB)/8, $0x3fb2444f2a4d8b4b
+DATA ·const_gelu364+56(SB)/8, $0x3fb2444f2a4d8b4b
+GLOBL ·const_gelu364(SB), RODATA|NOPTR, $64
+
+DATA ·const_gelu964+0(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+8(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+16(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+24(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+32(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+40(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+48(SB)/8, $0x3fcb6676bf7450f0
+DATA ·const_gelu964+56(SB)/8, $0x3fcb6676bf7450f0
+GLOBL ·const_gelu964(SB), RODATA|NOPTR, $64
+
+DATA ·const_twoOverPi64+0(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+8(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+16(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+24(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+32(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+40(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+48(SB)/8, $0x3fe45f306dc9c883
+DATA ·const_twoOverPi64+56(SB)/8, $0x3fe45f306dc9c883
+GLOBL ·const_twoOverPi64(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi164+0(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+8(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+16(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+24(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+32(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+40(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+48(SB)/8, $0x3ff921fb54400000
+DATA ·const_halfPi164+56(SB)/8, $0x3ff921fb54400000
+GLOBL ·const_halfPi164(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi264+0(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+8(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+16(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+24(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+32(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+40(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+48(SB)/8, $0x3dd0b4611a600000
+DATA ·const_halfPi264+56(SB)/8, $0x3dd0b4611a600000
+GLOBL ·const_halfPi264(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfPi364+0(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+8(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+16(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+24(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+32(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+40(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+48(SB)/8, $0x3ba3198a2e037073
+DATA ·const_halfPi364+56(SB)/8, $0x3ba3198a2e037073
+GLOBL ·const_halfPi364(SB), RODATA|NOPTR, $64
+
 DATA ·const_log2c764+0(SB)/8, $0x3fc89f3b1694cffe
 DATA ·const_log2c764+8(SB)/8, $0x3fc89f3b1694cffe
 DATA ·const_log2c764+16(SB)/8, $0x3fc89f3b1694cffe
@@ -1141,6 +1401,412 @@ DATA ·const_exp2c064+40(SB)/8, $0x3ff0000000000000
 DATA ·const_exp2c064+48(SB)/8, $0x3ff0000000000000
 DATA ·const_exp2c064+56(SB)/8, $0x3ff0000000000000
 GLOBL ·const_exp2c064(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc1164+0(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+8(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+16(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+24(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+32(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+40(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+48(SB)/8, $0x3de6124613a86d09
+DATA ·const_expc1164+56(SB)/8, $0x3de6124613a86d09
+GLOBL ·const_expc1164(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc1064+0(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+8(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+16(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+24(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+32(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+40(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+48(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_expc1064+56(SB)/8, $0x3e21eed8eff8d898
+GLOBL ·const_expc1064(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc964+0(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+8(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+16(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+24(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+32(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+40(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+48(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_expc964+56(SB)/8, $0x3e5ae64567f544e4
+GLOBL ·const_expc964(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc864+0(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+8(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+16(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+24(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+32(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+40(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+48(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_expc864+56(SB)/8, $0x3e927e4fb7789f5c
+GLOBL ·const_expc864(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc764+0(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+8(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+16(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+24(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+32(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+40(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+48(SB)/8, $0x3ec71de3a556c734
+DATA ·const_expc764+56(SB)/8, $0x3ec71de3a556c734
+GLOBL ·const_expc764(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc664+0(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+8(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+16(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+24(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+32(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+40(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+48(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_expc664+56(SB)/8, $0x3efa01a01a01a01a
+GLOBL ·const_expc664(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc564+0(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+8(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+16(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+24(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+32(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+40(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+48(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_expc564+56(SB)/8, $0x3f2a01a01a01a01a
+GLOBL ·const_expc564(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc464+0(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+8(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+16(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+24(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+32(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+40(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+48(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_expc464+56(SB)/8, $0x3f56c16c16c16c17
+GLOBL ·const_expc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc364+0(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+8(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+16(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+24(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+32(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+40(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+48(SB)/8, $0x3f81111111111111
+DATA ·const_expc364+56(SB)/8, $0x3f81111111111111
+GLOBL ·const_expc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc264+0(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+8(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+16(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+24(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+32(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+40(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+48(SB)/8, $0x3fa5555555555555
+DATA ·const_expc264+56(SB)/8, $0x3fa5555555555555
+GLOBL ·const_expc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc164+0(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+8(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+16(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+24(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+32(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+40(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+48(SB)/8, $0x3fc5555555555555
+DATA ·const_expc164+56(SB)/8, $0x3fc5555555555555
+GLOBL ·const_expc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_expc064+0(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+8(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+16(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+24(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+32(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+40(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+48(SB)/8, $0x3fe0000000000000
+DATA ·const_expc064+56(SB)/8, $0x3fe0000000000000
+GLOBL ·const_expc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc864+0(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+8(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+16(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+24(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+32(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+40(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+48(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_logc864+56(SB)/8, $0x3fbaf286bca1af28
+GLOBL ·const_logc864(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc764+0(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+8(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+16(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+24(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+32(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+40(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+48(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_logc764+56(SB)/8, $0x3fbe1e1e1e1e1e1e
+GLOBL ·const_logc764(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc664+0(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+8(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+16(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+24(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+32(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+40(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+48(SB)/8, $0x3fc1111111111111
+DATA ·const_logc664+56(SB)/8, $0x3fc1111111111111
+GLOBL ·const_logc664(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc564+0(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+8(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+16(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+24(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+32(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+40(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+48(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_logc564+56(SB)/8, $0x3fc3b13b13b13b14
+GLOBL ·const_logc564(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc464+0(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+8(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+16(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+24(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+32(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+40(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+48(SB)/8, $0x3fc745d1745d1746
+DATA ·const_logc464+56(SB)/8, $0x3fc745d1745d1746
+GLOBL ·const_logc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc364+0(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+8(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+16(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+24(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+32(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+40(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+48(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_logc364+56(SB)/8, $0x3fcc71c71c71c71c
+GLOBL ·const_logc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc264+0(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+8(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+16(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+24(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+32(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+40(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+48(SB)/8, $0x3fd2492492492492
+DATA ·const_logc264+56(SB)/8, $0x3fd2492492492492
+GLOBL ·const_logc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc164+0(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+8(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+16(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+24(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+32(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+40(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+48(SB)/8, $0x3fd999999999999a
+DATA ·const_logc164+56(SB)/8, $0x3fd999999999999a
+GLOBL ·const_logc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_logc064+0(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+8(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+16(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+24(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+32(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+40(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+48(SB)/8, $0x3fe5555555555555
+DATA ·const_logc064+56(SB)/8, $0x3fe5555555555555
+GLOBL ·const_logc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc764+0(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+8(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+16(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+24(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+32(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+40(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+48(SB)/8, $0x3ce952c77030ad4a
+DATA ·const_sinc764+56(SB)/8, $0x3ce952c77030ad4a
+GLOBL ·const_sinc764(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc664+0(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+8(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+16(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+24(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+32(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+40(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+48(SB)/8, $0xbd6ae7f3e733b81f
+DATA ·const_sinc664+56(SB)/8, $0xbd6ae7f3e733b81f
+GLOBL ·const_sinc664(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc564+0(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+8(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+16(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+24(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+32(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+40(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+48(SB)/8, $0x3de6124613a86d09
+DATA ·const_sinc564+56(SB)/8, $0x3de6124613a86d09
+GLOBL ·const_sinc564(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc464+0(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+8(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+16(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+24(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+32(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+40(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+48(SB)/8, $0xbe5ae64567f544e4
+DATA ·const_sinc464+56(SB)/8, $0xbe5ae64567f544e4
+GLOBL ·const_sinc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc364+0(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+8(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+16(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+24(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+32(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+40(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+48(SB)/8, $0x3ec71de3a556c734
+DATA ·const_sinc364+56(SB)/8, $0x3ec71de3a556c734
+GLOBL ·const_sinc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc264+0(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+8(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+16(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+24(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+32(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+40(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+48(SB)/8, $0xbf2a01a01a01a01a
+DATA ·const_sinc264+56(SB)/8, $0xbf2a01a01a01a01a
+GLOBL ·const_sinc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc164+0(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+8(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+16(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+24(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+32(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+40(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+48(SB)/8, $0x3f81111111111111
+DATA ·const_sinc164+56(SB)/8, $0x3f81111111111111
+GLOBL ·const_sinc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_sinc064+0(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+8(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+16(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+24(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+32(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+40(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+48(SB)/8, $0xbfc5555555555555
+DATA ·const_sinc064+56(SB)/8, $0xbfc5555555555555
+GLOBL ·const_sinc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc664+0(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+8(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+16(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+24(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+32(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+40(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+48(SB)/8, $0x3d2ae7f3e733b81f
+DATA ·const_cosc664+56(SB)/8, $0x3d2ae7f3e733b81f
+GLOBL ·const_cosc664(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc564+0(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+8(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+16(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+24(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+32(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+40(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+48(SB)/8, $0xbda93974a8c07c9d
+DATA ·const_cosc564+56(SB)/8, $0xbda93974a8c07c9d
+GLOBL ·const_cosc564(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc464+0(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+8(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+16(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+24(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+32(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+40(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+48(SB)/8, $0x3e21eed8eff8d898
+DATA ·const_cosc464+56(SB)/8, $0x3e21eed8eff8d898
+GLOBL ·const_cosc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc364+0(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+8(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+16(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+24(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+32(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+40(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+48(SB)/8, $0xbe927e4fb7789f5c
+DATA ·const_cosc364+56(SB)/8, $0xbe927e4fb7789f5c
+GLOBL ·const_cosc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc264+0(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+8(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+16(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+24(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+32(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+40(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+48(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_cosc264+56(SB)/8, $0x3efa01a01a01a01a
+GLOBL ·const_cosc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc164+0(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+8(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+16(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+24(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+32(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+40(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+48(SB)/8, $0xbf56c16c16c16c17
+DATA ·const_cosc164+56(SB)/8, $0xbf56c16c16c16c17
+GLOBL ·const_cosc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_cosc064+0(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+8(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+16(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+24(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+32(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+40(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+48(SB)/8, $0x3fa5555555555555
+DATA ·const_cosc064+56(SB)/8, $0x3fa5555555555555
+GLOBL ·const_cosc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxLanes8+0(SB)/8, $0x0000000000000000
+DATA ·const_philoxLanes8+8(SB)/8, $0x0000000000000004
+DATA ·const_philoxLanes8+16(SB)/8, $0x0000000000000001
+DATA ·const_philoxLanes8+24(SB)/8, $0x0000000000000005
+DATA ·const_philoxLanes8+32(SB)/8, $0x0000000000000002
+DATA ·const_philoxLanes8+40(SB)/8, $0x0000000000000006
+DATA ·const_philoxLanes8+48(SB)/8, $0x0000000000000003
+DATA ·const_philoxLanes8+56(SB)/8, $0x0000000000000007
+GLOBL ·const_philoxLanes8(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxLanes4+0(SB)/8, $0x0000000000000000
+DATA ·const_philoxLanes4+8(SB)/8, $0x0000000000000002
+DATA ·const_philoxLanes4+16(SB)/8, $0x0000000000000001
+DATA ·const_philoxLanes4+24(SB)/8, $0x0000000000000003
+GLOBL ·const_philoxLanes4(SB), RODATA|NOPTR, $32
+
+DATA ·const_philoxStep8+0(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+8(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+16(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+24(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+32(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+40(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+48(SB)/8, $0x0000000000000008
+DATA ·const_philoxStep8+56(SB)/8, $0x0000000000000008
+GLOBL ·const_philoxStep8(SB), RODATA|NOPTR, $64
+
+DATA ·const_philoxStep4+0(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+8(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+16(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+24(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+32(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+40(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+48(SB)/8, $0x0000000000000004
+DATA ·const_philoxStep4+56(SB)/8, $0x0000000000000004
+GLOBL ·const_philoxStep4(SB), RODATA|NOPTR, $64
+
+DATA ·const_lowerHalf+0(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+8(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+16(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+24(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+32(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+40(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+48(SB)/8, $0x00000000ffffffff
+DATA ·const_lowerHalf+56(SB)/8, $0x00000000ffffffff
+GLOBL ·const_lowerHalf(SB), RODATA|NOPTR, $64
 
 DATA ·const_oneDouble+0(SB)/8, $0x3ff0000000000000
 GLOBL ·const_oneDouble(SB), RODATA|NOPTR, $8

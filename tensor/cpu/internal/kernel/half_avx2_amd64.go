@@ -23,3 +23,9 @@ func narrowF16AVX2(n int, dst *uint16, x *float32)
 //
 //go:noescape
 func narrowBF16AVX2(n int, dst *uint16, x *float32)
+
+// unitsAVX2 is dst[i] = the upper 24 bits of x[i] as a fraction of 1 for 0 <= i < n, a
+// multiple of 8.
+//
+//go:noescape
+func unitsAVX2(n int, dst *float32, x *uint32)

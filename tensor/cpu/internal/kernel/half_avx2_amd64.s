@@ -212,3 +212,57 @@ by1:
 by1done:
 	VZEROUPPER
 	RET
+
+// func unitsAVX2(n int, dst *float32, x *uint32)
+// Requires: AVX, AVX2
+TEXT ·unitsAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
+
+by4:
+	CMPQ      AX, $0x00000020
+	JL        by4done
+	VMOVUPS   (DX), Y0
+	VPSRLD    $0x08, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    ·const_unit+0(SB), Y0, Y0
+	VMOVUPS   Y0, (CX)
+	VMOVUPS   32(DX), Y0
+	VPSRLD    $0x08, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    ·const_unit+0(SB), Y0, Y0
+	VMOVUPS   Y0, 32(CX)
+	VMOVUPS   64(DX), Y0
+	VPSRLD    $0x08, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    ·const_unit+0(SB), Y0, Y0
+	VMOVUPS   Y0, 64(CX)
+	VMOVUPS   96(DX), Y0
+	VPSRLD    $0x08, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    ·const_unit+0(SB), Y0, Y0
+	VMOVUPS   Y0, 96(CX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, AX
+	JMP       by4
+
+by4done:
+by1:
+	CMPQ      AX, $0x00000008
+	JL        by1done
+	VMOVUPS   (DX), Y0
+	VPSRLD    $0x08, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    ·const_unit+0(SB), Y0, Y0
+	VMOVUPS   Y0, (CX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000008, AX
+	JMP       by1
+
+by1done:
+	VZEROUPPER
+	RET

@@ -23,3 +23,9 @@ func narrowF16AVX512(n int, dst *uint16, x *float32)
 //
 //go:noescape
 func narrowBF16AVX512(n int, dst *uint16, x *float32)
+
+// unitsAVX512 is dst[i] = the upper 24 bits of x[i] as a fraction of 1 for 0 <= i < n, a
+// multiple of 16.
+//
+//go:noescape
+func unitsAVX512(n int, dst *float32, x *uint32)

@@ -197,3 +197,57 @@ by1:
 by1done:
 	VZEROUPPER
 	RET
+
+// func unitsAVX512(n int, dst *float32, x *uint32)
+// Requires: AVX, AVX512F
+TEXT ·unitsAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
+
+by4:
+	CMPQ      AX, $0x00000040
+	JL        by4done
+	VMOVUPS   (DX), Z0
+	VPSRLD    $0x08, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    ·const_unit+0(SB), Z0, Z0
+	VMOVUPS   Z0, (CX)
+	VMOVUPS   64(DX), Z0
+	VPSRLD    $0x08, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    ·const_unit+0(SB), Z0, Z0
+	VMOVUPS   Z0, 64(CX)
+	VMOVUPS   128(DX), Z0
+	VPSRLD    $0x08, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    ·const_unit+0(SB), Z0, Z0
+	VMOVUPS   Z0, 128(CX)
+	VMOVUPS   192(DX), Z0
+	VPSRLD    $0x08, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    ·const_unit+0(SB), Z0, Z0
+	VMOVUPS   Z0, 192(CX)
+	ADDQ      $0x00000100, CX
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x00000040, AX
+	JMP       by4
+
+by4done:
+by1:
+	CMPQ      AX, $0x00000010
+	JL        by1done
+	VMOVUPS   (DX), Z0
+	VPSRLD    $0x08, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    ·const_unit+0(SB), Z0, Z0
+	VMOVUPS   Z0, (CX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000010, AX
+	JMP       by1
+
+by1done:
+	VZEROUPPER
+	RET

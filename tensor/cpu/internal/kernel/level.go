@@ -24,7 +24,8 @@ func Levels() []Level { return isa.Levels() }
 func Best() *Table[float32] { return newTable(isa.Best()) }
 
 // Doubles returns a new table of float64 for a level that this machine can run.
-// Transcendental functions and parts of fused rows are portable Go on all levels.
+// Some transcendental functions and the parts of fused rows are portable Go on all
+// levels.
 func Doubles(l Level) *Table[float64] {
 	t := Portable[float64]()
 	if l != Go {

@@ -23,7 +23,7 @@ func Portable[T Float]() *Table[T] {
 		Arithmetic: portableArithmetic[T](),
 		Conversions: Conversions[T]{
 			WidenF16: widenF16Go[T], WidenBF16: widenBF16Go[T], NarrowF16: narrowF16Go[T], NarrowBF16: narrowBF16Go[T],
-			Fill: fillGo[T],
+			Units: unitsGo[T], Fill: fillGo[T],
 		},
 		Functions: portableFunctions[T](),
 		Gradients: Gradients[T]{
@@ -43,7 +43,8 @@ func Portable[T Float]() *Table[T] {
 			normSums: normSumsGo[T], normSums1: normSums1Go[T], normGrad: normGradGo[T], normGrad1: normGrad1Go[T],
 			addGrad: addGradGo[T], adamw: adamwGo[T],
 		},
-		Chain: func(int, []ChainOp) int { return 0 },
+		Philox: philoxGo,
+		Chain:  func(int, []ChainOp) int { return 0 },
 	}
 }
 
@@ -63,6 +64,7 @@ func portableArithmetic[T Float]() Arithmetic[T] {
 		MinS:  mapScalar(func(x, s T) T { return min(x, s) }),
 		PowS:  powS,
 
+		Keep: keepGo[T],
 		Axpy: axpyGo[T],
 	}
 }

@@ -71,6 +71,11 @@ type Table[T Float] struct {
 	parts[T]
 	blocks blocks[T]
 
+	// Philox fills dst, four words a block, with the blocks first, first+1 and so on of
+	// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
+	// 1, 2, 3", SC 2011). The upper half of the counter is number, the lower the block.
+	Philox func(dst []uint32, first, number uint64, key [2]uint32)
+
 	// Chain runs operations one after another on each of the first done of n numbers.
 	// Between operations the numbers stay in registers:
 	//
@@ -146,11 +151,13 @@ type Arithmetic[T Float] struct {
 	MinS  Scalar[T] // as Min
 	PowS  Scalar[T] // as Pow
 
+	// Keep is dst[i] = a[i]*scale where b[i] >= least, 0 elsewhere.
+	Keep func(dst, a, b []T, least, scale T)
 	// Axpy is dst[i] = a*x[i] + y[i], rounded once; dst is usually y.
 	Axpy func(dst, x, y []T, a T)
 }
 
-// Conversions change element types and fill. The operands of the first four do not
+// Conversions change element types and fill. The operands of the first five do not
 // overlap.
 type Conversions[T Float] struct {
 	// WidenF16 and WidenBF16 are dst[i] = x[i] of numbers stored in 16 bits, see package
@@ -160,6 +167,9 @@ type Conversions[T Float] struct {
 	// NarrowF16 and NarrowBF16 are dst[i] = x[i] rounded to nearest even.
 	NarrowF16  func(dst []uint16, x []T)
 	NarrowBF16 func(dst []uint16, x []T)
+	// Units is dst[i] = x[i]>>8 times 2⁻²⁴, exactly: random words become numbers from 0
+	// to 1, without 1.
+	Units func(dst []T, x []uint32)
 	// Fill is dst[i] = s.
 	Fill func(dst []T, s T)
 }

@@ -54,10 +54,12 @@ func accelerateAVX512(t *Table[float32]) {
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
+	t.Philox = philoxBy(8, philoxAVX512)
 	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go[float32])
 	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go[float32])
 	t.NarrowF16 = convertBy(16, narrowF16AVX512, narrowF16Go[float32])
 	t.NarrowBF16 = convertBy(16, narrowBF16AVX512, narrowBF16Go[float32])
+	t.Units = convertBy(16, unitsAVX512, unitsGo[float32])
 	t.Add = each120(addAVX512)
 	t.AddS = each111(addSAVX512)
 	t.Sub = each120(subAVX512)
@@ -81,6 +83,7 @@ func accelerateAVX512(t *Table[float32]) {
 	t.Recip = each110(recipAVX512)
 	t.ReLU = each110(reluAVX512)
 	t.ReLUGrad = each120(reluGradAVX512)
+	t.Keep = each122(keepAVX512)
 	t.Axpy = each121(axpyAVX512)
 	t.Exp = each110(expAVX512)
 	t.Tanh = each110(tanhAVX512)
@@ -156,12 +159,26 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.Recip = each110(recipF64AVX512)
 	t.ReLU = each110(reluF64AVX512)
 	t.ReLUGrad = each120(reluGradF64AVX512)
+	t.Keep = each122(keepF64AVX512)
 	t.Axpy = each121(axpyF64AVX512)
 	t.Sum = sum010(sumF64AVX512)
 	t.Dot = sum020(dotF64AVX512)
 	t.SumSqDev = sum011(sumSqDevF64AVX512)
 	t.RowMax = max010(rowMaxF64AVX512)
 	t.RowMin = min010(rowMinF64AVX512)
+	t.Exp = each110(expF64AVX512)
+	t.Log = each110(logF64AVX512)
+	t.Tanh = each110(tanhF64AVX512)
+	t.Sigmoid = each110(sigmoidF64AVX512)
+	t.SiLU = each110(siluF64AVX512)
+	t.GELUTanh = each110(geluTanhF64AVX512)
+	t.absMax = max010(absMaxF64AVX512)
+	t.Sin = within(trigMax, t.absMax, each110(sinF64AVX512), t.Sin)
+	t.Cos = within(trigMax, t.absMax, each110(cosF64AVX512), t.Cos)
+	t.SigmoidGrad = each120(sigmoidGradF64AVX512)
+	t.TanhGrad = each120(tanhGradF64AVX512)
+	t.SiLUGrad = each120(siluGradF64AVX512)
+	t.GELUTanhGrad = each120(geluTanhGradF64AVX512)
 }
 
 // gemmAVX2 returns the unit that computes products out of tiles.
@@ -206,10 +223,12 @@ func accelerateAVX2(t *Table[float32]) {
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
+	t.Philox = philoxBy(4, philoxAVX2)
 	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go[float32])
 	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go[float32])
 	t.NarrowF16 = convertBy(8, narrowF16AVX2, narrowF16Go[float32])
 	t.NarrowBF16 = convertBy(8, narrowBF16AVX2, narrowBF16Go[float32])
+	t.Units = convertBy(8, unitsAVX2, unitsGo[float32])
 	t.Add = each120(addAVX2)
 	t.AddS = each111(addSAVX2)
 	t.Sub = each120(subAVX2)
@@ -233,6 +252,7 @@ func accelerateAVX2(t *Table[float32]) {
 	t.Recip = each110(recipAVX2)
 	t.ReLU = each110(reluAVX2)
 	t.ReLUGrad = each120(reluGradAVX2)
+	t.Keep = each122(keepAVX2)
 	t.Axpy = each121(axpyAVX2)
 	t.Exp = each110(expAVX2)
 	t.Tanh = each110(tanhAVX2)
@@ -308,12 +328,26 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.Recip = each110(recipF64AVX2)
 	t.ReLU = each110(reluF64AVX2)
 	t.ReLUGrad = each120(reluGradF64AVX2)
+	t.Keep = each122(keepF64AVX2)
 	t.Axpy = each121(axpyF64AVX2)
 	t.Sum = sum010(sumF64AVX2)
 	t.Dot = sum020(dotF64AVX2)
 	t.SumSqDev = sum011(sumSqDevF64AVX2)
 	t.RowMax = max010(rowMaxF64AVX2)
 	t.RowMin = min010(rowMinF64AVX2)
+	t.Exp = each110(expF64AVX2)
+	t.Log = each110(logF64AVX2)
+	t.Tanh = each110(tanhF64AVX2)
+	t.Sigmoid = each110(sigmoidF64AVX2)
+	t.SiLU = each110(siluF64AVX2)
+	t.GELUTanh = each110(geluTanhF64AVX2)
+	t.absMax = max010(absMaxF64AVX2)
+	t.Sin = within(trigMax, t.absMax, each110(sinF64AVX2), t.Sin)
+	t.Cos = within(trigMax, t.absMax, each110(cosF64AVX2), t.Cos)
+	t.SigmoidGrad = each120(sigmoidGradF64AVX2)
+	t.TanhGrad = each120(tanhGradF64AVX2)
+	t.SiLUGrad = each120(siluGradF64AVX2)
+	t.GELUTanhGrad = each120(geluTanhGradF64AVX2)
 }
 
 // each120 returns f over whole slices: 1 out, 2 in, and 0 numbers.
@@ -359,6 +393,18 @@ func each110[T Float](f func(n int, out0, in0 *T)) func(out0, in0 []T) {
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0])
 			out0, in0 = out0[n:], in0[n:]
+		}
+	}
+}
+
+// each122 returns f over whole slices: 1 out, 2 in, and 2 numbers.
+func each122[T Float](f func(n int, out0, in0, in1 *T, s0, s1 T)) func(out0, in0, in1 []T, s0, s1 T) {
+	return func(out0, in0, in1 []T, s0, s1 T) {
+		in0, in1 = in0[:len(out0)], in1[:len(out0)]
+		for len(out0) > 0 {
+			n := min(len(out0), chunk)
+			f(n, &out0[0], &in0[0], &in1[0], s0, s1)
+			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
 		}
 	}
 }
@@ -476,18 +522,6 @@ func each112[T Float](f func(n int, out0, in0 *T, s0, s1 T)) func(out0, in0 []T,
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0], s0, s1)
 			out0, in0 = out0[n:], in0[n:]
-		}
-	}
-}
-
-// each122 returns f over whole slices: 1 out, 2 in, and 2 numbers.
-func each122[T Float](f func(n int, out0, in0, in1 *T, s0, s1 T)) func(out0, in0, in1 []T, s0, s1 T) {
-	return func(out0, in0, in1 []T, s0, s1 T) {
-		in0, in1 = in0[:len(out0)], in1[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &in0[0], &in1[0], s0, s1)
-			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
 		}
 	}
 }

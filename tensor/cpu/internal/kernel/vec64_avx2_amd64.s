@@ -1371,6 +1371,87 @@ done:
 	VZEROUPPER
 	RET
 
+// func keepF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX
+TEXT ·keepF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	VBROADCASTSD s1+40(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ      AX, $0x00000010
+	JL        one
+	VMOVUPS   (DX)(SI*8), Y2
+	VMOVUPS   (BX)(SI*8), Y3
+	VCMPPD    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero64+0(SB), Y4
+	VMULPD    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*8)
+	VMOVUPS   32(DX)(SI*8), Y2
+	VMOVUPS   32(BX)(SI*8), Y3
+	VCMPPD    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero64+0(SB), Y4
+	VMULPD    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 32(CX)(SI*8)
+	VMOVUPS   64(DX)(SI*8), Y2
+	VMOVUPS   64(BX)(SI*8), Y3
+	VCMPPD    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero64+0(SB), Y4
+	VMULPD    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 64(CX)(SI*8)
+	VMOVUPS   96(DX)(SI*8), Y2
+	VMOVUPS   96(BX)(SI*8), Y3
+	VCMPPD    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero64+0(SB), Y4
+	VMULPD    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 96(CX)(SI*8)
+	ADDQ      $0x00000010, SI
+	SUBQ      $0x00000010, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000004
+	JL        last
+	VMOVUPS   (DX)(SI*8), Y2
+	VMOVUPS   (BX)(SI*8), Y3
+	VCMPPD    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero64+0(SB), Y4
+	VMULPD    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*8)
+	ADDQ      $0x00000004, SI
+	SUBQ      $0x00000004, AX
+	JMP       one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (DX)(SI*8), Y2, Y3
+	VMASKMOVPS (BX)(SI*8), Y2, Y4
+	VCMPPD     $0x19, Y0, Y4, Y0
+	VMOVUPS    ·const_zero64+0(SB), Y4
+	VMULPD     Y1, Y3, Y1
+	VBLENDVPS  Y0, Y4, Y1, Y0
+	VMASKMOVPS Y0, Y2, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func axpyF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
 // Requires: AVX, FMA3
 TEXT ·axpyF64AVX2(SB), NOSPLIT, $0-40

@@ -117,6 +117,11 @@ func reluF64AVX512(n int, out0 *float64, in0 *float64)
 //go:noescape
 func reluGradF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64)
 
+// keepF64AVX512 is out0 = in0*s1 where in1 ≥ s0, 0 elsewhere.
+//
+//go:noescape
+func keepF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+
 // axpyF64AVX512 is out0 = s0*in0 + in1.
 //
 //go:noescape

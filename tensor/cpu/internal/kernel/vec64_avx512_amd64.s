@@ -1348,6 +1348,86 @@ done:
 	VZEROUPPER
 	RET
 
+// func keepF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·keepF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	VBROADCASTSD s1+40(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ      AX, $0x00000020
+	JL        one
+	VMOVUPS   (DX)(SI*8), Z2
+	VMOVUPS   (BX)(SI*8), Z3
+	VCMPPD    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero64+0(SB), Z3
+	VMULPD    Z1, Z2, Z2
+	VBLENDMPD Z3, Z2, K1, Z4
+	VMOVUPS   Z4, (CX)(SI*8)
+	VMOVUPS   64(DX)(SI*8), Z2
+	VMOVUPS   64(BX)(SI*8), Z3
+	VCMPPD    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero64+0(SB), Z3
+	VMULPD    Z1, Z2, Z2
+	VBLENDMPD Z3, Z2, K1, Z5
+	VMOVUPS   Z5, 64(CX)(SI*8)
+	VMOVUPS   128(DX)(SI*8), Z2
+	VMOVUPS   128(BX)(SI*8), Z3
+	VCMPPD    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero64+0(SB), Z3
+	VMULPD    Z1, Z2, Z2
+	VBLENDMPD Z3, Z2, K1, Z6
+	VMOVUPS   Z6, 128(CX)(SI*8)
+	VMOVUPS   192(DX)(SI*8), Z2
+	VMOVUPS   192(BX)(SI*8), Z3
+	VCMPPD    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero64+0(SB), Z3
+	VMULPD    Z1, Z2, Z2
+	VBLENDMPD Z3, Z2, K1, Z7
+	VMOVUPS   Z7, 192(CX)(SI*8)
+	ADDQ      $0x00000020, SI
+	SUBQ      $0x00000020, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000008
+	JL        last
+	VMOVUPS   (DX)(SI*8), Z2
+	VMOVUPS   (BX)(SI*8), Z3
+	VCMPPD    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero64+0(SB), Z3
+	VMULPD    Z1, Z2, Z2
+	VBLENDMPD Z3, Z2, K1, Z8
+	VMOVUPS   Z8, (CX)(SI*8)
+	ADDQ      $0x00000008, SI
+	SUBQ      $0x00000008, AX
+	JMP       one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(SI*8), K1, Z2
+	VMOVUPS.Z (BX)(SI*8), K1, Z3
+	VCMPPD    $0x19, Z0, Z3, K2
+	VMOVUPS   ·const_zero64+0(SB), Z0
+	VMULPD    Z1, Z2, Z1
+	VBLENDMPD Z0, Z1, K2, Z9
+	VMOVUPS   Z9, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func axpyF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·axpyF64AVX512(SB), NOSPLIT, $0-40

@@ -117,6 +117,11 @@ func reluAVX2(n int, out0 *float32, in0 *float32)
 //go:noescape
 func reluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 
+// keepAVX2 is out0 = in0*s1 where in1 ≥ s0, 0 elsewhere.
+//
+//go:noescape
+func keepAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
 // axpyAVX2 is out0 = s0*in0 + in1.
 //
 //go:noescape

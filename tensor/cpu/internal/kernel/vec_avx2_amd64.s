@@ -1348,6 +1348,86 @@ done:
 	VZEROUPPER
 	RET
 
+// func keepAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX
+TEXT ·keepAVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Y0
+	VBROADCASTSS s1+36(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ      AX, $0x00000020
+	JL        one
+	VMOVUPS   (DX)(SI*4), Y2
+	VMOVUPS   (BX)(SI*4), Y3
+	VCMPPS    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero+0(SB), Y4
+	VMULPS    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	VMOVUPS   32(DX)(SI*4), Y2
+	VMOVUPS   32(BX)(SI*4), Y3
+	VCMPPS    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero+0(SB), Y4
+	VMULPS    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 32(CX)(SI*4)
+	VMOVUPS   64(DX)(SI*4), Y2
+	VMOVUPS   64(BX)(SI*4), Y3
+	VCMPPS    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero+0(SB), Y4
+	VMULPS    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 64(CX)(SI*4)
+	VMOVUPS   96(DX)(SI*4), Y2
+	VMOVUPS   96(BX)(SI*4), Y3
+	VCMPPS    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero+0(SB), Y4
+	VMULPS    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, 96(CX)(SI*4)
+	ADDQ      $0x00000020, SI
+	SUBQ      $0x00000020, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000008
+	JL        last
+	VMOVUPS   (DX)(SI*4), Y2
+	VMOVUPS   (BX)(SI*4), Y3
+	VCMPPS    $0x19, Y0, Y3, Y3
+	VMOVUPS   ·const_zero+0(SB), Y4
+	VMULPS    Y1, Y2, Y2
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x00000008, SI
+	SUBQ      $0x00000008, AX
+	JMP       one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       ·const_lanes+64(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (DX)(SI*4), Y2, Y3
+	VMASKMOVPS (BX)(SI*4), Y2, Y4
+	VCMPPS     $0x19, Y0, Y4, Y0
+	VMOVUPS    ·const_zero+0(SB), Y4
+	VMULPS     Y1, Y3, Y1
+	VBLENDVPS  Y0, Y4, Y1, Y0
+	VMASKMOVPS Y0, Y2, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func axpyAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-36

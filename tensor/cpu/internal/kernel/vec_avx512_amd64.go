@@ -117,6 +117,11 @@ func reluAVX512(n int, out0 *float32, in0 *float32)
 //go:noescape
 func reluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 
+// keepAVX512 is out0 = in0*s1 where in1 ≥ s0, 0 elsewhere.
+//
+//go:noescape
+func keepAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
 // axpyAVX512 is out0 = s0*in0 + in1.
 //
 //go:noescape

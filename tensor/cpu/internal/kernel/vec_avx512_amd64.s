@@ -1525,6 +1525,85 @@ done:
 	VZEROUPPER
 	RET
 
+// func keepAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·keepAVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Z0
+	VBROADCASTSS s1+36(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ      AX, $0x00000040
+	JL        one
+	VMOVUPS   (DX)(SI*4), Z2
+	VMOVUPS   (BX)(SI*4), Z3
+	VCMPPS    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero+0(SB), Z3
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z3, Z2, K1, Z4
+	VMOVUPS   Z4, (CX)(SI*4)
+	VMOVUPS   64(DX)(SI*4), Z2
+	VMOVUPS   64(BX)(SI*4), Z3
+	VCMPPS    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero+0(SB), Z3
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z3, Z2, K1, Z5
+	VMOVUPS   Z5, 64(CX)(SI*4)
+	VMOVUPS   128(DX)(SI*4), Z2
+	VMOVUPS   128(BX)(SI*4), Z3
+	VCMPPS    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero+0(SB), Z3
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z3, Z2, K1, Z6
+	VMOVUPS   Z6, 128(CX)(SI*4)
+	VMOVUPS   192(DX)(SI*4), Z2
+	VMOVUPS   192(BX)(SI*4), Z3
+	VCMPPS    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero+0(SB), Z3
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z3, Z2, K1, Z7
+	VMOVUPS   Z7, 192(CX)(SI*4)
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000040, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000010
+	JL        last
+	VMOVUPS   (DX)(SI*4), Z2
+	VMOVUPS   (BX)(SI*4), Z3
+	VCMPPS    $0x19, Z0, Z3, K1
+	VMOVUPS   ·const_zero+0(SB), Z3
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z3, Z2, K1, Z8
+	VMOVUPS   Z8, (CX)(SI*4)
+	ADDQ      $0x00000010, SI
+	SUBQ      $0x00000010, AX
+	JMP       one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(SI*4), K1, Z2
+	VMOVUPS.Z (BX)(SI*4), K1, Z3
+	VCMPPS    $0x19, Z0, Z3, K2
+	VMOVUPS   ·const_zero+0(SB), Z0
+	VMULPS    Z1, Z2, Z1
+	VBLENDMPS Z0, Z1, K2, Z9
+	VMOVUPS   Z9, K1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func axpyAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·axpyAVX512(SB), NOSPLIT, $0-36

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strings"
 
 	"github.com/mmcloughlin/avo/operand"
@@ -37,13 +38,16 @@ func numbers() []constant {
 		{"gelu1", bits(2 * root)}, {"gelu3", bits(2 * root * 0.044715)}, {"gelu9", bits(6 * root * 0.044715)},
 		{"squareMax", bits(1e30)},
 		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
-		// Rounding to bfloat16: the last bit that stays, the number that rounds up, and
-		// the bit that makes a NaN quiet.
 		// Of log and its kin: the least normal number, and the bits after the exponent.
 		{"minNormal", 0x00800000}, {"two23", bits(1 << 23)}, {"twentyThree", bits(23)}, {"mantissa", 0x007fffff},
 		{"nan", 0x7fc00000}, {"integerOne", 1},
 		// π/2 in three parts.
 		{"twoOverPi", bits(2 / math.Pi)}, {"halfPi1", bits(halfPi1)}, {"halfPi2", bits(halfPi2)}, {"halfPi3", bits(halfPi3)},
+		// Of Philox: the multipliers, and what is added to the keys; the last place of 24
+		// bits below 1.
+		{"philoxM0", 0xd2511f53}, {"philoxM1", 0xcd9e8d57}, {"philoxW0", 0x9e3779b9}, {"philoxW1", 0xbb67ae85}, {"unit", bits(0x1p-24)},
+		// Rounding to bfloat16: the last bit that stays, the number that rounds up, and
+		// the bit that makes a NaN quiet.
 		{"bfOne", 1}, {"bfAlmost", 0x7fff}, {"bfQuiet", 0x40},
 	}
 }
@@ -57,6 +61,12 @@ type double struct {
 // doubles returns those that are no coefficients.
 func doubles() []double {
 	num := math.Float64bits
+	const root = 0.79788456080286535588 // √(2/π)
+	// upper is x without its last bits, so that products with small integers are exact.
+	upper := func(x float64) float64 { return math.Float64frombits(num(x) &^ (1<<20 - 1)) }
+	halfPi1 := upper(math.Pi / 2)
+	halfPi2 := upper(piRest(halfPi1))
+	halfPi3 := piRest(halfPi1, halfPi2)
 	return []double{
 		{"zero", 0}, {"half", num(0.5)}, {"one", num(1)}, {"inf", num(math.Inf(1))}, {"minusInf", num(math.Inf(-1))},
 		{"sign", 1 << 63}, {"abs", math.MaxInt64}, {"rootHalf", num(math.Sqrt(0.5))}, {"mantissa", 1<<52 - 1},
@@ -64,7 +74,36 @@ func doubles() []double {
 		// sums.
 		{"logBias", 1024<<52 - num(math.Sqrt(0.5))}, {"two52", num(1 << 52)}, {"two52And1024", num(1<<52 + 1024)},
 		{"roundBits", num(3 << 51)}, {"exp2Max", num(1000)}, {"exp2Min", num(-1000)},
+		// Of exp, log and their kin: ln2 in two parts, negated. Beyond the bounds eˣ is
+		// +Inf or 0; tanh is 1 beyond half of its own.
+		{"log2e", num(math.Log2E)}, {"ln2hi", num(-upper(math.Ln2))}, {"ln2lo", num(-ln2Rest(upper(math.Ln2)))},
+		{"expMax", num(710)}, {"expMin", num(-746)}, {"tanhMax", num(60)}, {"bias", 1023},
+		{"two", num(2)}, {"minusHalf", num(-0.5)}, {"nan", num(math.NaN())}, {"integerOne", 1},
+		{"minNormal", 1 << 52}, {"two54", num(1 << 54)}, {"fiftyFour", num(54)},
+		{"gelu1", num(2 * root)}, {"gelu3", num(2 * root * 0.044715)}, {"gelu9", num(6 * root * 0.044715)},
+		// π/2 in three parts.
+		{"twoOverPi", num(2 / math.Pi)}, {"halfPi1", num(halfPi1)}, {"halfPi2", num(halfPi2)}, {"halfPi3", num(halfPi3)},
 	}
+}
+
+// ln2Rest and piRest return what is left of ln2 and π/2 without the parts.
+func ln2Rest(parts ...float64) float64 {
+	return rest("0.693147180559945309417232121458176568075500134360255254", parts)
+}
+func piRest(parts ...float64) float64 {
+	return rest("1.570796326794896619231321691639751442098584699687552910487472296153908", parts)
+}
+
+func rest(digits string, parts []float64) float64 {
+	x, _, err := big.ParseFloat(digits, 10, 200, big.ToNearestEven)
+	if err != nil {
+		panic(err)
+	}
+	for _, part := range parts {
+		x.Sub(x, big.NewFloat(part))
+	}
+	f, _ := x.Float64()
+	return f
 }
 
 // doublePolynomials are the coefficients of all series of float64.
@@ -107,6 +146,12 @@ func constants() string {
 	for _, c := range append(doubles(), doublePolynomials...) {
 		symbol(c.name+"64", all(c.bits)...)
 	}
+	// Which block of a group a lane of 64 bits computes, and how many a group has.
+	symbol("philoxLanes8", 0, 4, 1, 5, 2, 6, 3, 7)
+	symbol("philoxLanes4", 0, 2, 1, 3)
+	symbol("philoxStep8", all(8)...)
+	symbol("philoxStep4", all(4)...)
+	symbol("lowerHalf", all(math.MaxUint32)...)
 	symbol("oneDouble", math.Float64bits(1))
 	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n
 	// set.

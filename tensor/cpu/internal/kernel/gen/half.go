@@ -8,29 +8,49 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// halves writes the conversions between float32 and the types of 16 bits. Their n is a
-// multiple of a vector's lanes: Go does the rest.
+// halves writes the conversions between float32 and the types of 16 bits, and of random
+// words. Their n is a multiple of a vector's lanes: Go does the rest.
 func halves(s isa) {
-	convert(s, "widenF16", "dst[i] = x[i] of binary16", 4, 2, func(dst, x Mem) {
+	convert(s, "widenF16", "dst[i] = x[i] of binary16", single, half, func(dst, x Mem) {
 		v := s.vec()
 		VCVTPH2PS(x, v)
 		VMOVUPS(v, dst)
 	})
-	convert(s, "widenBF16", "dst[i] = x[i] of bfloat16", 4, 2, func(dst, x Mem) {
+	convert(s, "widenBF16", "dst[i] = x[i] of bfloat16", single, half, func(dst, x Mem) {
 		v := s.vec()
 		VPMOVZXWD(x, v)
 		VPSLLD(Imm(16), v, v)
 		VMOVUPS(v, dst)
 	})
-	convert(s, "narrowF16", "dst[i] = x[i] as binary16, to nearest even", 2, 4, func(dst, x Mem) {
+	convert(s, "narrowF16", "dst[i] = x[i] as binary16, to nearest even", half, single, func(dst, x Mem) {
 		v := s.vec()
 		VMOVUPS(x, v)
 		VCVTPS2PH(Imm(0), v, dst)
 	})
-	convert(s, "narrowBF16", "dst[i] = x[i] as bfloat16, to nearest even", 2, 4, func(dst, x Mem) {
+	convert(s, "narrowBF16", "dst[i] = x[i] as bfloat16, to nearest even", half, single, func(dst, x Mem) {
 		narrowBF16(s, dst, x)
 	})
+	convert(s, "units", "dst[i] = the upper 24 bits of x[i] as a fraction of 1", single, word, func(dst, x Mem) {
+		v := s.vec()
+		VMOVUPS(x, v)
+		VPSRLD(Imm(8), v, v)
+		VCVTDQ2PS(v, v)
+		VMULPS(at("unit"), v, v)
+		VMOVUPS(v, dst)
+	})
 }
+
+// operandType is a type of the numbers that conversions read and write.
+type operandType struct {
+	name string
+	size int
+}
+
+var (
+	half   = operandType{"uint16", 2}
+	word   = operandType{"uint32", 4}
+	single = operandType{"float32", 4}
+)
 
 // narrowBF16 adds a number that carries into the upper half where that half is to be
 // rounded up, and takes the upper half. A NaN keeps its own.
@@ -62,12 +82,10 @@ func narrowBF16(s isa, dst, x Mem) {
 	VMOVUPS(up.(reg.Vec).AsX(), dst)
 }
 
-// convert writes one kernel. f writes the conversion of one vector; dst and x have
-// elements of the given sizes.
-func convert(s isa, name, doc string, dstSize, xSize int, f func(dst, x Mem)) {
+// convert writes one kernel. f writes the conversion of one vector.
+func convert(s isa, name, doc string, to, from operandType, f func(dst, x Mem)) {
 	conversions = append(conversions, name)
-	types := map[int]string{2: "uint16", 4: "float32"}
-	s.text(name, fmt.Sprintf("n int, dst *%s, x *%s", types[dstSize], types[xSize]),
+	s.text(name, fmt.Sprintf("n int, dst *%s, x *%s", to.name, from.name),
 		fmt.Sprintf("is %s for 0 <= i < n, a multiple of %d.", doc, s.lanes))
 	n, dst, x := GP64(), GP64(), GP64()
 	Load(Param("n"), n)
@@ -80,10 +98,10 @@ func convert(s isa, name, doc string, dstSize, xSize int, f func(dst, x Mem)) {
 		CMPQ(n, U32(many*s.lanes))
 		JL(LabelRef(done))
 		for i := range many {
-			f(Mem{Base: dst, Disp: i * s.lanes * dstSize}, Mem{Base: x, Disp: i * s.lanes * xSize})
+			f(Mem{Base: dst, Disp: i * s.lanes * to.size}, Mem{Base: x, Disp: i * s.lanes * from.size})
 		}
-		ADDQ(U32(many*s.lanes*dstSize), dst)
-		ADDQ(U32(many*s.lanes*xSize), x)
+		ADDQ(U32(many*s.lanes*to.size), dst)
+		ADDQ(U32(many*s.lanes*from.size), x)
 		SUBQ(U32(many*s.lanes), n)
 		JMP(LabelRef(loop))
 		Label(done)

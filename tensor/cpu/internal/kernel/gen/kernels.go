@@ -75,6 +75,9 @@ func elementwise(k *kern) {
 		zero := k.mut("zero")
 		return one(k.sel(k.cmp(above, in[0], zero), in[1], zero))
 	})
+	k.each("keep", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = in0*s1 where in1 ≥ s0, 0 elsewhere.", func(in, sc []vreg) []vreg {
+		return one(k.sel(k.cmp(below, in[1], sc[0]), k.mut("zero"), k.mul(sc[1], in[0])))
+	})
 	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
 }
 

@@ -31,6 +31,8 @@ var sets = map[string]func(){
 	"vec64_avx2":    func() { doubleVectors(avx2) },
 	"func_avx512":   func() { functions(avx512) },
 	"func_avx2":     func() { functions(avx2) },
+	"func64_avx512": func() { doubleFunctions(avx512) },
+	"func64_avx2":   func() { doubleFunctions(avx2) },
 	"taps_avx512":   func() { taps(avx512) },
 	"taps_avx2":     func() { taps(avx2) },
 	"few_avx512":    func() { few(avx512) },
@@ -39,6 +41,8 @@ var sets = map[string]func(){
 	"chain_avx2":    func() { chain(avx2) },
 	"row_avx512":    func() { rowSet(avx512) },
 	"row_avx2":      func() { rowSet(avx2) },
+	"philox_avx512": func() { philox(avx512) },
+	"philox_avx2":   func() { philox(avx2) },
 	"half_avx512":   func() { halves(avx512) },
 	"half_avx2":     func() { halves(avx2) },
 }

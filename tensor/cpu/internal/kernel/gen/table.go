@@ -43,6 +43,7 @@ func tables() string {
 	vectors(avx2)
 	functions(avx2)
 	doubleVectors(avx2)
+	doubleFunctions(avx2)
 	halves(avx2)
 	rowSet(avx2)
 	var b strings.Builder
@@ -86,6 +87,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
+	fmt.Fprintf(b, "t.Philox = philoxBy(%d, philox%s)\n", s.doubles().lanes, s.name)
 	for _, name := range conversions {
 		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo[float32])\n", title(name), s.lanes, name, s.name, name)
 	}

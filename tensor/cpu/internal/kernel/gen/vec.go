@@ -137,6 +137,7 @@ const (
 	lessThan  = 17
 	notBelow  = 21 // or NaN
 	above     = 22 // or NaN: not less than or equal
+	below     = 25 // or NaN: not greater than or equal
 	unordered = 3
 	notLess   = 5
 )
