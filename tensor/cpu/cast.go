@@ -10,29 +10,16 @@ import (
 // Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers
 // wrap as Go's do; numbers become an f16 or bf16 by way of f32.
 
-func toI64(x float64) int64 {
-	switch {
-	case x != x:
-		return 0
-	case x >= math.MaxInt64:
-		return math.MaxInt64
-	case x <= math.MinInt64:
-		return math.MinInt64
-	}
-	return int64(x)
-}
-
-func toI32(x float64) int32 { return int32(min(max(toI64(x), math.MinInt32), math.MaxInt32)) }
-func toU8(x float64) uint8  { return uint8(min(max(toI64(x), 0), math.MaxUint8)) }
+func toU8(x float64) uint8 { return uint8(min(max(kernel.CutI64(x), 0), math.MaxUint8)) }
 
 // convert returns a scalar as T.
 func convert[T number](x float64) T {
 	var z T
 	switch any(z).(type) {
 	case int32:
-		return T(toI32(x))
+		return T(kernel.CutI32(x))
 	case int64:
-		return T(toI64(x))
+		return T(kernel.CutI64(x))
 	case uint8:
 		return T(toU8(x))
 	}
@@ -52,6 +39,22 @@ func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 		return loop1(lw.table.WidenF16)
 	case from == tensor.BF16 && to == tensor.F32:
 		return loop1(lw.table.WidenBF16)
+	case from == tensor.F32 && to == tensor.F64:
+		return loop1(lw.table.Double)
+	case from == tensor.F64 && to == tensor.F32:
+		return loop1(lw.table.Single)
+	case from == tensor.F32 && to == tensor.I32:
+		return loop1(lw.table.ToI32)
+	case from == tensor.F32 && to == tensor.I64:
+		return loop1(lw.table.ToI64)
+	case from == tensor.F64 && to == tensor.I32:
+		return loop1(lw.table64.ToI32)
+	case from == tensor.F64 && to == tensor.I64:
+		return loop1(lw.table64.ToI64)
+	case from == tensor.F64 && to == tensor.F16:
+		return toHalf(lw.table.Single, lw.table.NarrowF16)
+	case from == tensor.F64 && to == tensor.BF16:
+		return toHalf(lw.table.Single, lw.table.NarrowBF16)
 	}
 	switch from {
 	case tensor.F16:
@@ -71,20 +74,14 @@ func (numericOf[T]) castTo(k *kernel.Table[float32], to tensor.DType) loop {
 	case tensor.F64:
 		return loop1(casts[T, float64])
 	case tensor.F16:
-		return toHalf[T](k.NarrowF16)
+		return toHalf(casts[T, float32], k.NarrowF16)
 	case tensor.BF16:
-		return toHalf[T](k.NarrowBF16)
+		return toHalf(casts[T, float32], k.NarrowBF16)
 	case tensor.Bool:
 		return loop1(truths[T])
-	case tensor.I32:
-		if isFloat {
-			return loop1(floatToInt[T, int32])
-		}
+	case tensor.I32: // of integers
 		return loop1(casts[T, int32])
 	case tensor.I64:
-		if isFloat {
-			return loop1(floatToInt[T, int64])
-		}
 		return loop1(casts[T, int64])
 	}
 	if isFloat {
@@ -97,13 +94,13 @@ func (numericOf[T]) castTo(k *kernel.Table[float32], to tensor.DType) loop {
 func castFromHalf(k *kernel.Table[float32], widen func(dst []float32, x []uint16), to tensor.DType) loop {
 	switch to {
 	case tensor.F64:
-		return fromHalf(widen, casts[float32, float64])
+		return fromHalf(widen, k.Double)
 	case tensor.Bool:
 		return fromHalf(widen, truths[float32])
 	case tensor.I32:
-		return fromHalf(widen, floatToInt[float32, int32])
+		return fromHalf(widen, k.ToI32)
 	case tensor.I64:
-		return fromHalf(widen, floatToInt[float32, int64])
+		return fromHalf(widen, k.ToI64)
 	case tensor.F16:
 		return fromHalf(widen, k.NarrowF16)
 	case tensor.BF16:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -58,9 +59,9 @@ func spread(dst pointer, t tensor.DType, x float64, n int) {
 	case tensor.F64:
 		fill(elems[float64](dst, n), x)
 	case tensor.I32:
-		fill(elems[int32](dst, n), toI32(x))
+		fill(elems[int32](dst, n), kernel.CutI32(x))
 	case tensor.I64:
-		fill(elems[int64](dst, n), toI64(x))
+		fill(elems[int64](dst, n), kernel.CutI64(x))
 	case tensor.U8:
 		fill(elems[uint8](dst, n), toU8(x))
 	case tensor.Bool:

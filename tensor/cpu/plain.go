@@ -195,31 +195,17 @@ func truths[T number](dst []uint8, x []T) {
 	}
 }
 
-// floatToInt converts floats to integers, cut toward zero and clamped. Those of most
-// programs are within 2^31.
-func floatToInt[T number, U int32 | int64](dst []U, x []T) {
-	x = x[:len(dst)]
-	for i, v := range x {
-		w := float64(v)
-		if w > math.MinInt32 && w < math.MaxInt32 {
-			dst[i] = U(w)
-		} else {
-			dst[i] = convert[U](w)
-		}
-	}
-}
-
 // wideTile is how many numbers of 16 bits go through float32 at a time.
 const wideTile = 512
 
-// toHalf converts numbers to one of the types of 16 bits by way of f32: narrow is the
-// kernel that does the second half.
-func toHalf[T number](narrow func(dst []uint16, x []float32)) loop {
+// toHalf converts numbers to one of the types of 16 bits by way of f32: first and narrow
+// are the two steps.
+func toHalf[T number](first func(dst []float32, x []T), narrow func(dst []uint16, x []float32)) loop {
 	return loop1(func(dst []uint16, x []T) {
 		var wide [wideTile]float32
 		for len(dst) > 0 {
 			n := min(len(dst), wideTile)
-			casts(wide[:n], x)
+			first(wide[:n], x)
 			narrow(dst[:n], wide[:n])
 			dst, x = dst[n:], x[n:]
 		}

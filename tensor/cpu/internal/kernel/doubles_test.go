@@ -24,8 +24,8 @@ func TestDoubles(t *testing.T) {
 			for i := range k.FieldByName(group).NumField() {
 				name := k.FieldByName(group).Type().Field(i).Name
 				f, g := k.FieldByName(group).Field(i), want.FieldByName(group).Field(i)
-				if f.Pointer() == g.Pointer() {
-					continue
+				if f.Pointer() == g.Pointer() || name == "ToI32" || name == "ToI64" {
+					continue // TestCuts has the conversions
 				}
 				tried++
 				for _, n := range lengths() {

@@ -24,6 +24,16 @@ func narrowF16AVX2(n int, dst *uint16, x *float32)
 //go:noescape
 func narrowBF16AVX2(n int, dst *uint16, x *float32)
 
+// doubleAVX2 is dst[i] = x[i] for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func doubleAVX2(n int, dst *float64, x *float32)
+
+// singleAVX2 is dst[i] = x[i], to nearest even for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func singleAVX2(n int, dst *float32, x *float64)
+
 // unitsAVX2 is dst[i] = the upper 24 bits of x[i] as a fraction of 1 for 0 <= i < n, a
 // multiple of 8.
 //

@@ -213,6 +213,114 @@ by1done:
 	VZEROUPPER
 	RET
 
+// func doubleAVX2(n int, dst *float64, x *float32)
+// Requires: AVX
+TEXT ·doubleAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
+
+by4:
+	CMPQ      AX, $0x00000020
+	JL        by4done
+	VCVTPS2PD (DX), Y0
+	VMOVUPS   Y0, (CX)
+	VCVTPS2PD 16(DX), Y0
+	VMOVUPS   Y0, 32(CX)
+	VCVTPS2PD 32(DX), Y0
+	VMOVUPS   Y0, 64(CX)
+	VCVTPS2PD 48(DX), Y0
+	VMOVUPS   Y0, 96(CX)
+	VCVTPS2PD 64(DX), Y0
+	VMOVUPS   Y0, 128(CX)
+	VCVTPS2PD 80(DX), Y0
+	VMOVUPS   Y0, 160(CX)
+	VCVTPS2PD 96(DX), Y0
+	VMOVUPS   Y0, 192(CX)
+	VCVTPS2PD 112(DX), Y0
+	VMOVUPS   Y0, 224(CX)
+	ADDQ      $0x00000100, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, AX
+	JMP       by4
+
+by4done:
+by1:
+	CMPQ      AX, $0x00000008
+	JL        by1done
+	VCVTPS2PD (DX), Y0
+	VMOVUPS   Y0, (CX)
+	VCVTPS2PD 16(DX), Y0
+	VMOVUPS   Y0, 32(CX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000008, AX
+	JMP       by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func singleAVX2(n int, dst *float32, x *float64)
+// Requires: AVX
+TEXT ·singleAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
+
+by4:
+	CMPQ       AX, $0x00000020
+	JL         by4done
+	VMOVUPS    (DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (CX)
+	VMOVUPS    32(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(CX)
+	VMOVUPS    64(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 32(CX)
+	VMOVUPS    96(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 48(CX)
+	VMOVUPS    128(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 64(CX)
+	VMOVUPS    160(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 80(CX)
+	VMOVUPS    192(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 96(CX)
+	VMOVUPS    224(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 112(CX)
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, DX
+	SUBQ       $0x00000020, AX
+	JMP        by4
+
+by4done:
+by1:
+	CMPQ       AX, $0x00000008
+	JL         by1done
+	VMOVUPS    (DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (CX)
+	VMOVUPS    32(DX), Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(CX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000040, DX
+	SUBQ       $0x00000008, AX
+	JMP        by1
+
+by1done:
+	VZEROUPPER
+	RET
+
 // func unitsAVX2(n int, dst *float32, x *uint32)
 // Requires: AVX, AVX2
 TEXT ·unitsAVX2(SB), NOSPLIT, $0-24

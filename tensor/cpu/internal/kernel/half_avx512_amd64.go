@@ -24,6 +24,16 @@ func narrowF16AVX512(n int, dst *uint16, x *float32)
 //go:noescape
 func narrowBF16AVX512(n int, dst *uint16, x *float32)
 
+// doubleAVX512 is dst[i] = x[i] for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func doubleAVX512(n int, dst *float64, x *float32)
+
+// singleAVX512 is dst[i] = x[i], to nearest even for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func singleAVX512(n int, dst *float32, x *float64)
+
 // unitsAVX512 is dst[i] = the upper 24 bits of x[i] as a fraction of 1 for 0 <= i < n, a
 // multiple of 16.
 //

@@ -23,6 +23,7 @@ func Portable[T Float]() *Table[T] {
 		Arithmetic: portableArithmetic[T](),
 		Conversions: Conversions[T]{
 			WidenF16: widenF16Go[T], WidenBF16: widenBF16Go[T], NarrowF16: narrowF16Go[T], NarrowBF16: narrowBF16Go[T],
+			Double: doubleGo, Single: singleGo, ToI32: toI32Go[T], ToI64: toI64Go[T],
 			Units: unitsGo[T], Fill: fillGo[T],
 		},
 		Functions: portableFunctions[T](),

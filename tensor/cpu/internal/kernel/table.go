@@ -157,8 +157,8 @@ type Arithmetic[T Float] struct {
 	Axpy func(dst, x, y []T, a T)
 }
 
-// Conversions change element types and fill. The operands of the first five do not
-// overlap.
+// Conversions change element types and fill. The operands of all but
+// Fill do not overlap.
 type Conversions[T Float] struct {
 	// WidenF16 and WidenBF16 are dst[i] = x[i] of numbers stored in 16 bits, see package
 	// element.
@@ -167,6 +167,13 @@ type Conversions[T Float] struct {
 	// NarrowF16 and NarrowBF16 are dst[i] = x[i] rounded to nearest even.
 	NarrowF16  func(dst []uint16, x []T)
 	NarrowBF16 func(dst []uint16, x []T)
+	// Double and Single are dst[i] = x[i], the second rounded to nearest even.
+	Double func(dst []float64, x []float32)
+	Single func(dst []float32, x []float64)
+	// ToI32 and ToI64 are dst[i] = x[i] cut toward zero, clamped to the type's range; 0
+	// of NaN.
+	ToI32 func(dst []int32, x []T)
+	ToI64 func(dst []int64, x []T)
 	// Units is dst[i] = x[i]>>8 times 2⁻²⁴, exactly: random words become numbers from 0
 	// to 1, without 1.
 	Units func(dst []T, x []uint32)

@@ -53,13 +53,17 @@ func accelerateAVX512(t *Table[float32]) {
 	unit.few = fewAVX512()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
+	t.ToI32 = cutBy(16, toI32AVX512, toI32Go[float32])
+	t.ToI64 = cutBy(16, toI64AVX512, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
 	t.Philox = philoxBy(8, philoxAVX512)
-	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go[float32])
-	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go[float32])
-	t.NarrowF16 = convertBy(16, narrowF16AVX512, narrowF16Go[float32])
-	t.NarrowBF16 = convertBy(16, narrowBF16AVX512, narrowBF16Go[float32])
-	t.Units = convertBy(16, unitsAVX512, unitsGo[float32])
+	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go)
+	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go)
+	t.NarrowF16 = convertBy(16, narrowF16AVX512, narrowF16Go)
+	t.NarrowBF16 = convertBy(16, narrowBF16AVX512, narrowBF16Go)
+	t.Double = convertBy(16, doubleAVX512, doubleGo)
+	t.Single = convertBy(16, singleAVX512, singleGo)
+	t.Units = convertBy(16, unitsAVX512, unitsGo)
 	t.Add = each120(addAVX512)
 	t.AddS = each111(addSAVX512)
 	t.Sub = each120(subAVX512)
@@ -136,6 +140,8 @@ func accelerateAVX512(t *Table[float32]) {
 // accelerateF64AVX512 sets the kernels that have F64AVX512 assembly.
 func accelerateF64AVX512(t *Table[float64]) {
 	t.Gemm = gemmF64AVX512().gemm
+	t.ToI32 = cutBy(8, toI32F64AVX512, toI32Go[float64])
+	t.ToI64 = cutBy(8, toI64F64AVX512, toI64Go[float64])
 	t.Add = each120(addF64AVX512)
 	t.AddS = each111(addSF64AVX512)
 	t.Sub = each120(subF64AVX512)
@@ -222,13 +228,17 @@ func accelerateAVX2(t *Table[float32]) {
 	unit.few = fewAVX2()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
+	t.ToI32 = cutBy(8, toI32AVX2, toI32Go[float32])
+	t.ToI64 = cutBy(8, toI64AVX2, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
 	t.Philox = philoxBy(4, philoxAVX2)
-	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go[float32])
-	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go[float32])
-	t.NarrowF16 = convertBy(8, narrowF16AVX2, narrowF16Go[float32])
-	t.NarrowBF16 = convertBy(8, narrowBF16AVX2, narrowBF16Go[float32])
-	t.Units = convertBy(8, unitsAVX2, unitsGo[float32])
+	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go)
+	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go)
+	t.NarrowF16 = convertBy(8, narrowF16AVX2, narrowF16Go)
+	t.NarrowBF16 = convertBy(8, narrowBF16AVX2, narrowBF16Go)
+	t.Double = convertBy(8, doubleAVX2, doubleGo)
+	t.Single = convertBy(8, singleAVX2, singleGo)
+	t.Units = convertBy(8, unitsAVX2, unitsGo)
 	t.Add = each120(addAVX2)
 	t.AddS = each111(addSAVX2)
 	t.Sub = each120(subAVX2)
@@ -305,6 +315,8 @@ func accelerateAVX2(t *Table[float32]) {
 // accelerateF64AVX2 sets the kernels that have F64AVX2 assembly.
 func accelerateF64AVX2(t *Table[float64]) {
 	t.Gemm = gemmF64AVX2().gemm
+	t.ToI32 = cutBy(4, toI32F64AVX2, toI32Go[float64])
+	t.ToI64 = cutBy(4, toI64F64AVX2, toI64Go[float64])
 	t.Add = each120(addF64AVX2)
 	t.AddS = each111(addSF64AVX2)
 	t.Sub = each120(subF64AVX2)

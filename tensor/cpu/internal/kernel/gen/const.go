@@ -41,6 +41,8 @@ func numbers() []constant {
 		// Of log and its kin: the least normal number, and the bits after the exponent.
 		{"minNormal", 0x00800000}, {"two23", bits(1 << 23)}, {"twentyThree", bits(23)}, {"mantissa", 0x007fffff},
 		{"nan", 0x7fc00000}, {"integerOne", 1},
+		// Below this a number cut toward zero fits 32 bits.
+		{"two31", bits(1 << 31)},
 		// π/2 in three parts.
 		{"twoOverPi", bits(2 / math.Pi)}, {"halfPi1", bits(halfPi1)}, {"halfPi2", bits(halfPi2)}, {"halfPi3", bits(halfPi3)},
 		// Of Philox: the multipliers, and what is added to the keys; the last place of 24
@@ -79,7 +81,7 @@ func doubles() []double {
 		{"log2e", num(math.Log2E)}, {"ln2hi", num(-upper(math.Ln2))}, {"ln2lo", num(-ln2Rest(upper(math.Ln2)))},
 		{"expMax", num(710)}, {"expMin", num(-746)}, {"tanhMax", num(60)}, {"bias", 1023},
 		{"two", num(2)}, {"minusHalf", num(-0.5)}, {"nan", num(math.NaN())}, {"integerOne", 1},
-		{"minNormal", 1 << 52}, {"two54", num(1 << 54)}, {"fiftyFour", num(54)},
+		{"two31", num(1 << 31)}, {"minNormal", 1 << 52}, {"two54", num(1 << 54)}, {"fiftyFour", num(54)},
 		{"gelu1", num(2 * root)}, {"gelu3", num(2 * root * 0.044715)}, {"gelu9", num(6 * root * 0.044715)},
 		// π/2 in three parts.
 		{"twoOverPi", num(2 / math.Pi)}, {"halfPi1", num(halfPi1)}, {"halfPi2", num(halfPi2)}, {"halfPi3", num(halfPi3)},

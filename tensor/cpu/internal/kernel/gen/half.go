@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// halves writes the conversions between float32 and the types of 16 bits, and of random
+// halves writes the conversions between float32 and the other floats, and of random
 // words. Their n is a multiple of a vector's lanes: Go does the rest.
 func halves(s isa) {
 	convert(s, "widenF16", "dst[i] = x[i] of binary16", single, half, func(dst, x Mem) {
@@ -30,6 +30,26 @@ func halves(s isa) {
 	convert(s, "narrowBF16", "dst[i] = x[i] as bfloat16, to nearest even", half, single, func(dst, x Mem) {
 		narrowBF16(s, dst, x)
 	})
+	convert(s, "double", "dst[i] = x[i]", double64, single, func(dst, x Mem) {
+		for _, at := range s.halfVectors() {
+			v := s.vec()
+			VCVTPS2PD(x.Offset(at/2), v)
+			VMOVUPS(v, dst.Offset(at))
+		}
+	})
+	convert(s, "single", "dst[i] = x[i], to nearest even", single, double64, func(dst, x Mem) {
+		for _, at := range s.halfVectors() {
+			v := s.vec()
+			VMOVUPS(x.Offset(at), v)
+			if s.wide {
+				VCVTPD2PS(v, v.AsY())
+				VMOVUPS(v.AsY(), dst.Offset(at/2))
+			} else {
+				VCVTPD2PSY(v, v.AsX())
+				VMOVUPS(v.AsX(), dst.Offset(at/2))
+			}
+		}
+	})
 	convert(s, "units", "dst[i] = the upper 24 bits of x[i] as a fraction of 1", single, word, func(dst, x Mem) {
 		v := s.vec()
 		VMOVUPS(x, v)
@@ -39,6 +59,10 @@ func halves(s isa) {
 		VMOVUPS(v, dst)
 	})
 }
+
+// halfVectors returns the offsets of the two vectors that as many float64 take as a
+// vector has float32.
+func (s isa) halfVectors() []int { return []int{0, s.bytes()} }
 
 // operandType is a type of the numbers that conversions read and write.
 type operandType struct {
@@ -50,6 +74,8 @@ var (
 	half   = operandType{"uint16", 2}
 	word   = operandType{"uint32", 4}
 	single = operandType{"float32", 4}
+
+	double64 = operandType{"float64", 8}
 )
 
 // narrowBF16 adds a number that carries into the upper half where that half is to be

@@ -85,11 +85,12 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
 	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots\n")
 	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
+	s.setCuts(b)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
 	fmt.Fprintf(b, "t.Philox = philoxBy(%d, philox%s)\n", s.doubles().lanes, s.name)
 	for _, name := range conversions {
-		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo[float32])\n", title(name), s.lanes, name, s.name, name)
+		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo)\n", title(name), s.lanes, name, s.name, name)
 	}
 	for _, l := range loops {
 		l.set(b, s)
@@ -102,10 +103,18 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "\n// accelerate%[1]s sets the kernels that have %[1]s assembly.\n", s.doubles().name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float64]) {\n", s.doubles().name)
 	fmt.Fprintf(b, "t.Gemm = gemm%s().gemm\n", s.doubles().name)
+	s.doubles().setCuts(b)
 	for _, l := range doubleLoops {
 		l.set(b, s.doubles())
 	}
 	b.WriteString("}\n")
+}
+
+// setCuts writes the assignments of the conversions to integers.
+func (s isa) setCuts(b *strings.Builder) {
+	for _, name := range []string{"toI32", "toI64"} {
+		fmt.Fprintf(b, "t.%s = cutBy(%d, %s%s, %sGo[%s])\n", title(name), s.lanes, name, s.name, name, s.elem())
+	}
 }
 
 // set writes the assignment of the loop's assembly to its field.
