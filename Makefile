@@ -97,7 +97,7 @@ gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu,
 
 gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right fast
 	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx; \
-	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh tensor/cuda/gpucheck/torch_peer.py $$dir; \
+	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh tensor/cuda/gpucheck/torch_peer.py bench/torch/models.py $$dir; \
 	$(GO) build -trimpath -ldflags='-s -w' -o $$dir/ringside ./cmd/ringside; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
@@ -202,6 +202,7 @@ generate: ## the assembly, and the functions that append messages, from their ge
 ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the assembler makes of it
 	tensor/cuda/kernels/compile.sh tensor/cuda/kernels
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
+	$(GO) test ./tensor/cuda -run TestGenerated -args -write-generated
 
 abi: tools-cuda ## constants, layouts and functions of the CUDA driver and of cuBLASLt against NVIDIA's headers and libraries
 	$(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestLibrary|TestPrototypes'

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda"
@@ -48,5 +50,25 @@ func TestGPU(t *testing.T) {
 	}
 	if _, err := runScenario(t, "gpu", &Options{Scale: 1000}); !errors.Is(err, ErrNoGPU) {
 		t.Errorf("without a GPU: %v, expected %v", err, ErrNoGPU)
+	}
+}
+
+// TestGPUForms checks that the bundle's peer in PyTorch trains the models that this
+// scenario does.
+func TestGPUForms(t *testing.T) {
+	b, err := os.ReadFile("../tensor/cuda/gpucheck/torch_peer.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), `FORMS = json.loads("""`)
+	text, _, _ = strings.Cut(text, `""")`)
+	var forms map[string]form
+	if err := json.Unmarshal([]byte(text), &forms); err != nil || len(forms) == 0 {
+		t.Fatalf("%d forms, %v in %s", len(forms), err, text)
+	}
+	for name, f := range forms {
+		if want := must(findTrial(name)); want.Form != f || want.Opt != "adamw" {
+			t.Errorf("%s: %+v, expected %+v", name, f, want)
+		}
 	}
 }

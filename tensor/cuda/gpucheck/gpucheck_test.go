@@ -50,16 +50,24 @@ func TestBundle(t *testing.T) {
 		t.Errorf("the bundle has %d bytes, %v, want at most 45 MiB", bytes, err)
 	}
 
+	// In the place of NVIDIA's profiler: it says what it was asked, and runs the program.
+	ncu := filepath.Join(bin, "ncu")
+	if err := os.WriteFile(ncu, []byte("#!/bin/sh\necho \"$*\"\nwhile [ \"$1\" != ./ringside ]; do shift; done\nexec \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("NCU", ncu)
 	standIn := filepath.Join(bundle, "standin", "libcuda.so.1")
-	r, out, err := run(t, bundle, standIn)
+	r, out, log, err := run(t, bundle, standIn)
 	if err != nil {
 		t.Errorf("over the stand-in: %v\n%s", err, out)
 	}
 	want := []string{"kernel", "doctor", "nvidia-smi", "attributes", "driver, suite", "driver, codes", "memory, copies", "memory, registration",
 		"memory, IPC trial", "memory, three processes", "memory, namespaces", "memory, exporter killed", "memory, hand-over", "memory, latency",
 		"cublas, attributes", "cublas, products", "cluster, losses", "cluster, peers", "cluster, worker killed", "torch, latency",
-		"fast, latency", "fast, bandwidth", "fast, products", "fast, attention", "fast, training", "fast, hand-off", "fast, torch", "fast, beside torch", "fast, ncu"}
-	mayMiss := []string{"nvidia-smi", "ptxas", "torch, latency", "fast, torch", "fast, ncu"}
+		"fast, latency", "fast, torch latency", "fast, bandwidth", "fast, torch bandwidth", "fast, products", "fast, torch products",
+		"fast, attention", "fast, torch attention", "fast, training", "fast, torch training", "fast, hand-off", "fast, beside torch", "fast, ncu"}
+	mayMiss := []string{"nvidia-smi", "ptxas", "torch, latency",
+		"fast, torch latency", "fast, torch bandwidth", "fast, torch products", "fast, torch attention", "fast, torch training"}
 	if got := names(r); !slices.Equal(got, want) || r.Library != standIn {
 		t.Errorf("steps %q over %s, want %q", got, r.Library, want)
 	}
@@ -74,11 +82,16 @@ func TestBundle(t *testing.T) {
 			t.Errorf("doctor: %s, want the devices of the stand-in", s.Detail)
 		}
 	}
+	for _, says := range []string{"--clock-control none --kernel-name regex:^(", "tiles", "training step of qwen_t64"} {
+		if !strings.Contains(log, says) {
+			t.Errorf("log.txt has no %q", says)
+		}
+	}
 	if want := "library: " + standIn + " (chosen by LIBRARY)\n"; !strings.HasPrefix(out, want) {
 		t.Errorf("report.txt does not begin with %q:\n%s", want, out)
 	}
 
-	r, _, err = run(t, bundle, filepath.Join(bundle, "missing.so"))
+	r, _, _, err = run(t, bundle, filepath.Join(bundle, "missing.so"))
 	if err == nil {
 		t.Error("exit status 0 over a library that is missing")
 	}
@@ -103,25 +116,27 @@ func names(r report) []string {
 	return all
 }
 
-// run runs the bundle over a library.
-func run(t *testing.T, bundle, library string) (report, string, error) {
+// run runs the bundle over a library, and returns what report.json and report.txt say,
+// and log.txt.
+func run(t *testing.T, bundle, library string) (r report, out, log string, failed error) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(filepath.Join(bundle, "run.sh"), "facts", "right", "fast")
 	cmd.Env = append(os.Environ(), "OUT="+dir, "LIBRARY="+library)
-	out, failed := cmd.CombinedOutput()
-	var r report
+	printed, failed := cmd.CombinedOutput()
 	b, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		t.Fatalf("report.json: %v\n%s\n%s", err, b, out)
+		t.Fatalf("report.json: %v\n%s\n%s", err, b, printed)
 	}
-	for _, name := range []string{"report.txt", "log.txt"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+	if _, err := os.Stat(filepath.Join(dir, "report.txt")); err != nil {
+		t.Error(err)
 	}
-	return r, string(out), failed
+	said, err := os.ReadFile(filepath.Join(dir, "log.txt"))
+	if err != nil {
+		t.Error(err)
+	}
+	return r, string(printed), string(said), failed
 }

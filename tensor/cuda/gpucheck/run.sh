@@ -5,6 +5,7 @@
 #
 # facts describes the machine, right runs the tests, fast measures. facts and right run
 # where none is named. SCALE=N divides the work of fast, 1; over the stand-in 100000.
+# NCU=FILE is NVIDIA's profiler, which is looked for but over the stand-in.
 # Each step has a timeout, and a step that fails doesn't end the run. The reports are
 # written as it goes, into $OUT or this folder: report.txt and report.json have a row a
 # step, log.txt has what the steps printed. It changes no setting of the machine.
@@ -18,6 +19,7 @@ out=${OUT:-$here}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 : >"$out/log.txt"
 rows=() failed=0
+TORCH_DEVICE=cuda
 standin=$here/standin/libcuda.so.1
 library=${LIBRARY:-$standin}
 case $library in
@@ -155,14 +157,17 @@ differs() {
 	[ ! -s "$out/differs.txt" ]
 }
 
+# scale prints what the work of fast is divided by.
+scale() {
+	if [ "$library" = "$standin" ]; then echo "${SCALE:-100000}"; else echo "${SCALE:-1}"; fi
+}
+
 # gpu PART SECONDS [ARGUMENT...] runs a part of the benchmark of GPUs, by the scale.
 gpu() {
-	local part=$1 limit=$2 model=qwen_t64 by=${SCALE:-1} rounds=()
+	local part=$1 limit=$2 rounds=3
 	shift 2
-	if [ "$library" = "$standin" ]; then
-		by=${SCALE:-100000} model=mlp_adamw rounds=(--rounds 1)
-	fi
-	timeout -k 5 "$limit" ./ringside bench gpu --json --model "$part" --training $model --scale "$by" "${rounds[@]}" "$@"
+	[ "$library" != "$standin" ] || rounds=1
+	timeout -k 5 "$limit" ./ringside bench gpu --json --model "$part" --scale "$(scale)" --rounds $rounds "$@"
 }
 
 # figures prints the names and figures of lines of JSON that bench printed.
@@ -176,42 +181,107 @@ apart() {
 	grep -q '"gpu_products_apart".*"ok":true' <<<"$all" && grep -q '"case":"products by the library".*"median":[1-9]' <<<"$all"
 }
 
-# fast measures: figures are in log.txt and in fast.json, those of torch beside them.
+# fast measures, and PyTorch the same in turn, where it is: three rounds while there is
+# time, one over the stand-in, beside which PyTorch runs on the cores. Figures are in
+# log.txt, fast.json and fast.torch.
 fast() {
 	: >"$out/fast.json"
-	local part
-	for part in latency bandwidth products attention training; do
-		step "fast, $part" 0 measured $part
+	: >"$out/fast.torch"
+	local part round name rounds=3 python begin=$SECONDS TORCH_DEVICE=$TORCH_DEVICE
+	if [ "$library" = "$standin" ]; then rounds=1 TORCH_DEVICE=cpu; fi
+	python=$(with_torch)
+	for ((round = 1; round <= rounds && SECONDS - begin < 240; round++)); do
+		for part in latency bandwidth products attention training; do
+			name=$part
+			[ $round = 1 ] || name="$part $round"
+			step "fast, $name" 0 measured $part
+			if [ -n "$python" ]; then
+				step "fast, torch $name" 0 theirs $part $round
+			elif [ $round = 1 ]; then
+				skip "fast, torch $name" "no PyTorch with a GPU"
+			fi
+		done
 	done
 	step "fast, hand-off" 60 ./memory.test latency "$library"
-	torch_fast
 	step "fast, beside torch" 5 beside
-	if command -v ncu >/dev/null && [ "$library" != "$standin" ]; then
-		step "fast, ncu" 60 ncu --clock-control none --launch-count 60 ./ringside bench gpu --model bandwidth --rounds 1
+	local ncu=${NCU:-}
+	[ "$library" = "$standin" ] || ncu=${ncu:-$(command -v ncu)}
+	if [ -n "$ncu" ]; then
+		step "fast, ncu" 60 "$ncu" --clock-control none --kernel-name "regex:^($(furthest))\$" --launch-count 20 \
+			./ringside bench gpu --model bandwidth --scale "$(scale)" --rounds 1
 	else
 		skip "fast, ncu" "not installed, or no GPU"
 	fi
 }
 
-# measured runs a part and keeps its figures.
+# measured PART runs a part and keeps its figures: of training, those of two models, and
+# over the stand-in of one.
 measured() {
-	local all rc
-	all=$(gpu "$1" 150)
-	rc=$?
-	printf '%s\n' "$all" | tee -a "$out/fast.json" | figures
+	local all rc=0 model models=qwen_t64
+	[ "$library" = "$standin" ] || models="qwen_t64 qwen_t128"
+	[ "$1" = training ] || models=none
+	for model in $models; do
+		if [ $model = none ]; then all=$(gpu "$1" 120); else all=$(gpu "$1" 120 --training $model); fi || rc=$?
+		printf '%s\n' "$all" | tee -a "$out/fast.json" | figures
+	done
 	return $rc
 }
 
-# beside prints our figures over those of torch that have the same names.
+# theirs PART ROUND runs a part in PyTorch and keeps its figures. In the first round it
+# also compiles the models.
+theirs() {
+	local all rc compile=0
+	[ "$2" != 1 ] || compile=1
+	all=$(TORCH_DEVICE=$TORCH_DEVICE TORCH_COMPILE=$compile timeout -k 5 150 "$python" ./torch_peer.py fast "$1" "$(scale)")
+	rc=$?
+	printf '%s\n' "$all" | tee -a "$out/fast.torch"
+	return $rc
+}
+
+# beside prints the medians of our figures over those of torch that have the same names,
+# or the same and a way behind them.
 beside() {
-	grep -hoE '^torch [^0-9]+.*' "$out/log.txt" | awk '
-		side == "theirs" { v = $(NF - 1); $1 = $NF = $(NF - 1) = ""; gsub(/^ +| +$/, ""); theirs[$0] = v; next }
-		match($0, /"case":"[^"]*"/) {
-			name = substr($0, RSTART + 8, RLENGTH - 9); match($0, /"median":[0-9.e+-]+/); ours = substr($0, RSTART + 9, RLENGTH - 9)
-			key = name; sub(/ by the library$/, "", key); n++
-			if (key in theirs && theirs[key] > 0) { m++; printf "%s: %.3g, torch %.3g, ratio %.3f\n", name, ours, theirs[key], ours / theirs[key] }
+	awk '
+		function median(text, a, n, i, j, v) {
+			n = split(text, a, " ")
+			for (i = 2; i <= n; i++) { v = a[i] + 0; for (j = i - 1; j > 0 && a[j] + 0 > v; j--) a[j + 1] = a[j]; a[j + 1] = v }
+			return n % 2 ? a[(n + 1) / 2] : (a[n / 2] + a[n / 2 + 1]) / 2
 		}
-		END { printf "%d figures, %d of them beside torch\n", n, m; exit n == 0 }' side=theirs - side=ours "$out/fast.json"
+		side == "theirs" {
+			if ($1 != "torch" || NF < 4) next
+			v = $(NF - 1); $1 = $NF = $(NF - 1) = ""; gsub(/^ +| +$/, "")
+			if (!($0 in theirs)) names[++t] = $0
+			theirs[$0] = theirs[$0] " " v; next
+		}
+		match($0, /"case":"[^"]*"/) {
+			name = substr($0, RSTART + 8, RLENGTH - 9); match($0, /"median":[0-9.e+-]+/); v = substr($0, RSTART + 9, RLENGTH - 9)
+			if (!(name in ours)) cases[++n] = name
+			ours[name] = ours[name] " " v
+		}
+		END {
+			for (i = 1; i <= n; i++) {
+				key = cases[i]; sub(/ by the library$/, "", key)
+				for (k = 1; k <= t; k++) {
+					x = median(ours[cases[i]]); y = median(theirs[names[k]])
+					if ((names[k] == key || index(names[k], key ", ") == 1) && y > 0) { m++; printf "%s: %.3g, torch%s %.3g, ratio %.3f\n", cases[i], x, substr(names[k], length(key) + 1), y, x / y }
+				}
+			}
+			printf "%d figures, %d pairs with torch\n", n, m; exit n == 0
+		}' side=theirs "$out/fast.torch" side=ours "$out/fast.json"
+}
+
+# furthest prints the kernels of the five passes that are furthest from the device's own
+# copy, with | between.
+furthest() {
+	figures <"$out/fast.json" | awk '
+		{ v = $NF; sub(/ [^ ]*$/, "") }
+		/^(add|chain of 4|AdamW)$/ { kernel[$0] = "tiles" }
+		/^softmax$/ { kernel[$0] = "softmax_f32" }
+		/^layer norm$/ { kernel[$0] = "layernorm_f32" }
+		/^RMS norm$/ { kernel[$0] = "rmsnorm_f32" }
+		/^sum$/ { kernel[$0] = "sum_f32" }
+		$0 in kernel { last[$0] = v }
+		END { for (pass in last) print last[pass], kernel[pass] }' | sort -g | awk 'NR <= 5 && !seen[$2]++ { printf "%s%s", bar, $2; bar = "|" }'
 }
 
 # train trains a language model in batches of two, in $dir; its arguments say where.
@@ -266,22 +336,25 @@ killed() {
 	return $rc
 }
 
+# with_torch prints a Python that has PyTorch and, if it is to have one, a GPU.
+with_torch() {
+	local p
+	for p in python3 /usr/bin/python3; do
+		if timeout 30 "$p" -c 'import numpy, torch, sys; sys.exit(0 if sys.argv[1] == "cpu" or torch.cuda.is_available() else 1)' "$TORCH_DEVICE" >/dev/null 2>&1; then
+			echo "$p"
+			return
+		fi
+	done
+}
+
 # torch times PyTorch's hand-off and uploads, where there is PyTorch and a GPU.
-torch() { beside_torch "torch, latency" 60; }
-
-# torch_fast times what fast does, in torch.
-torch_fast() { beside_torch "fast, torch" 180 fast "${SCALE:-1}"; }
-
-# beside_torch NAME SECONDS ARGUMENT... runs PyTorch, where there is PyTorch and a GPU.
-beside_torch() {
-	local name=$1 limit=$2
-	shift 2
-	if ! command -v python3 >/dev/null; then
-		skip "$name" "no python3"
-	elif ! timeout 20 python3 -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 77)' >/dev/null 2>&1; then
-		skip "$name" "no PyTorch with a GPU"
+torch() {
+	local python
+	python=$(with_torch)
+	if [ -n "$python" ]; then
+		step "torch, latency" 60 "$python" ./torch_peer.py
 	else
-		step "$name" "$limit" python3 ./torch_peer.py "$@"
+		skip "torch, latency" "no PyTorch with a GPU"
 	fi
 }
 

@@ -1,8 +1,11 @@
 """Times torch.multiprocessing's hand-off of CUDA tensors and torch's uploads, in the
-words of `memory.test latency`; with `fast SCALE` what `ringside bench gpu` times, under
-the same names. Ends with status 77 where there is no torch with a GPU."""
+words of `memory.test latency`; with `fast PART SCALE` what a part of `ringside bench gpu`
+times, under the same names. Ends with status 77 where there is no torch with a GPU.
+TORCH_DEVICE=cpu tries fast on the cores, without graphs."""
 
+import json
 import math
+import os
 import sys
 import time
 
@@ -13,6 +16,20 @@ except ImportError:
     sys.exit(77)
 
 COUNT = 500
+DEVICE = os.environ.get("TORCH_DEVICE", "cuda")
+GPU = DEVICE == "cuda"
+
+# Models whose training steps are timed, as `ringside bench gpu` has them. On the cores it
+# is the first.
+FORMS = json.loads("""{
+    "qwen_t64": {"kind": "qwen", "batch": 2, "vocab": 256, "hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 192, "seq": 64},
+    "qwen_t128": {"kind": "qwen", "batch": 2, "vocab": 1000, "hidden": 128, "layers": 4, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 384, "seq": 64}
+}""")
+
+
+def settle():
+    if GPU:
+        torch.cuda.synchronize()
 
 
 def consume(tensors, back):
@@ -52,13 +69,15 @@ def upload(name, source):
 
 def timed(f, rounds=9):
     """Returns the median of what f takes, in seconds, with the wait for it."""
+    if not GPU:
+        rounds = 1
     f()
     times = []
     for _ in range(rounds):
-        torch.cuda.synchronize()
+        settle()
         begin = time.perf_counter()
         f()
-        torch.cuda.synchronize()
+        settle()
         times.append(time.perf_counter() - begin)
     times.sort()
     return times[len(times) // 2]
@@ -68,13 +87,37 @@ def say(name, value, unit):
     print(f"torch {name} {value:.6g} {unit}", flush=True)
 
 
+def randn(*shape):
+    return torch.randn(*shape, device=DEVICE)
+
+
+def latency(_):
+    x, m = randn(16), randn(16, 16)
+
+    def eight():
+        z = m
+        for _ in range(8):
+            z = z.softmax(-1)
+        return z
+
+    eight()
+    ways = [("launch", lambda: x + 1), ("8 launches", eight), ("scalar read", lambda: x.sum().item())]
+    if GPU:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            eight()
+        ways.append(("graph of 8", graph.replay))
+    for name, do in ways:
+        say(name, timed(do, 500) * 1e6, "us")
+
+
 def bandwidth(scale):
     rows = max(1, (1 << 30) // 4 // 1024 // scale)
-    x, y = torch.randn(rows, 1024, device="cuda"), torch.randn(rows, 1024, device="cuda")
-    w, b = torch.randn(1024, device="cuda"), torch.randn(1024, device="cuda")
-    p = torch.nn.Parameter(torch.randn(rows, 1024, device="cuda"))
+    x, y = randn(rows, 1024), randn(rows, 1024)
+    w, b = randn(1024), randn(1024)
+    p = torch.nn.Parameter(randn(rows, 1024))
     p.grad = x
-    adamw = torch.optim.AdamW([p], lr=1e-3, fused=True)
+    adamw = torch.optim.AdamW([p], lr=1e-3, **({"fused": True} if GPU else {}))
     to = torch.empty_like(x)
     f = torch.nn.functional
     for name, floats, do in [
@@ -89,79 +132,86 @@ def bandwidth(scale):
         say(name, floats * rows * 4096 / timed(do) / 1e9, "GB/s")
 
 
-def compute(scale):
+def products(scale):
     torch.backends.cuda.matmul.allow_tf32 = False
     n = max(16, int(8192 / math.sqrt(scale)))
     for name, kind in [("f32", torch.float32), ("bf16", torch.bfloat16)]:
-        a, b = torch.randn(n, n, device="cuda", dtype=kind), torch.randn(n, n, device="cuda", dtype=kind)
+        a, b = randn(n, n).to(kind), randn(n, n).to(kind)
         say(f"product {name}", 2 * n**3 / timed(lambda: a @ b) / 1e9, "GFLOP/s")
+
+
+def attention(scale):
+    if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        print(f"PyTorch {torch.__version__} has no attention of its own")
+        return
     s = max(16, int(2048 / math.sqrt(scale)))
-    q, k, v = (torch.randn(1, 16, s, 128, device="cuda") for _ in range(3))
+    q, k, v = (randn(1, 16, s, 128) for _ in range(3))
     sdpa = torch.nn.functional.scaled_dot_product_attention
     say("attention", 4 * 16 * 128 * s * s / timed(lambda: sdpa(q, k, v, is_causal=True)) / 1e9, "GFLOP/s")
 
 
-def latency():
-    x, m = torch.randn(16, device="cuda"), torch.randn(16, 16, device="cuda")
+class Training:
+    """Steps of one of FORMS, with the first values and the batch of the other side."""
 
-    def eight():
-        z = m
-        for _ in range(8):
-            z = z.softmax(-1)
-        return z
+    def __init__(self, form):
+        from models import build
 
-    eight()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        eight()
-    for name, do in [("launch", lambda: x + 1), ("graph of 8", graph.replay), ("8 launches", eight), ("scalar read", lambda: x.sum().item())]:
-        say(name, timed(do, 500) * 1e6, "us")
+        self.model, x, y = build(form)
+        self.model.to(DEVICE)
+        for name in ("cos", "sin", "mask"):
+            setattr(self.model, name, getattr(self.model, name).to(DEVICE))
+        self.x, self.y = x.to(DEVICE), y.to(DEVICE)
+        # capturable: the optimizer's count of steps lies on the GPU too.
+        self.opt = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.01, capturable=GPU)
 
-
-def training():
-    """Steps of a decoder of the size of qwen_t64: eager, compiled, and as a CUDA graph."""
-    torch.manual_seed(1)
-    layer = torch.nn.TransformerEncoderLayer(64, 4, 192, dropout=0.0, batch_first=True, norm_first=True)
-    net = torch.nn.Sequential(
-        torch.nn.Embedding(256, 64), torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.nn.Linear(64, 256)
-    ).cuda()
-    opt = torch.optim.AdamW(net.parameters(), lr=1e-3, capturable=True)
-    x, y = (torch.randint(256, (2, 64), device="cuda") for _ in range(2))
-
-    def step(model):
-        opt.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    def step(self, model=None):
+        self.opt.zero_grad(set_to_none=True)
+        loss = (model or self.model)(self.x, self.y)
         loss.backward()
-        opt.step()
+        self.opt.step()
         return loss
 
-    say("training step, eager", timed(lambda: step(net).item(), 50) * 1e3, "ms")
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(3):
-            step(net)
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    opt.zero_grad(set_to_none=True)
-    with torch.cuda.graph(graph):
-        loss = step(net)
-    say("training step, CUDA graph", timed(lambda: (graph.replay(), loss.item()), 50) * 1e3, "ms")
-    try:
-        compiled = torch.compile(net)
-        say("training step, compiled", timed(lambda: step(compiled).item(), 50) * 1e3, "ms")
-    except Exception as e:  # no compiler on the machine
-        print(f"torch training step, compiled: {type(e).__name__}")
+    def graph(self):
+        """Returns a replay of a step, and its loss."""
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self.step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        self.opt.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            loss = self.step()
+        return graph, loss
+
+
+def training(_):
+    for name, form in FORMS.items():
+        name = f"training step of {name}"
+        t = Training(form)
+        say(name, timed(lambda: t.step().item(), 50) * 1e3, "ms")
+        if not GPU:
+            return
+        t = Training(form)
+        graph, loss = t.graph()
+        say(f"{name}, CUDA graph", timed(lambda: (graph.replay(), loss.item()), 50) * 1e3, "ms")
+        if os.environ.get("TORCH_COMPILE") != "1":
+            continue
+        try:
+            t = Training(form)
+            compiled = torch.compile(t.model)
+            say(f"{name}, compiled", timed(lambda: t.step(compiled).item(), 50) * 1e3, "ms")
+        except Exception as e:  # no compiler on the machine
+            print(f"{name}, compiled: {type(e).__name__}")
 
 
 if __name__ == "__main__":
-    if not torch.cuda.is_available():
+    if GPU and not torch.cuda.is_available():
         sys.exit(77)
-    if len(sys.argv) > 2 and sys.argv[1] == "fast":
-        latency()
-        bandwidth(int(sys.argv[2]))
-        compute(int(sys.argv[2]))
-        training()
+    if sys.argv[1:2] == ["fast"]:
+        parts = {f.__name__: f for f in (latency, bandwidth, products, attention, training)}
+        parts[sys.argv[2]](int(sys.argv[3]))
         sys.exit(0)
     mp.set_start_method("spawn")
     hand_off()
