@@ -46,7 +46,7 @@ func configFor(path string) string {
 // be written.
 func writable(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("train: the folder for %s: %w", path, err)
+		return fmt.Errorf("train: write %s: its folder: %w", path, err)
 	}
 	return safetensors.Writable(path)
 }

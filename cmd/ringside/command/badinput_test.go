@@ -190,7 +190,7 @@ func TestBadFiles(t *testing.T) {
 		failed(t, 1, []string{pipe, "expected a regular file"}, append(slices.Clone(learnImages), images, "--load", pipe)...)
 	})
 	for name, path := range map[string]string{
-		"to no folder": filepath.Join(dir, "none", "w.safetensors"), "to a folder": dir, "to a device": "/dev/null",
+		"below a file": filepath.Join(text, "w.safetensors"), "to a folder": dir, "to a device": "/dev/null",
 		"to a pipe": pipe, "to a file system that is read only": "/proc/w.safetensors",
 	} {
 		t.Run(name, func(t *testing.T) {
