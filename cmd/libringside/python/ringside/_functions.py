@@ -86,34 +86,39 @@ def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = dtyp
     return triu(tril(ones((n_rows, n_rows if n_cols is None else n_cols), dtype), k=k), k=k)
 
 
-# Elementwise, of one tensor.
+# Elementwise, of one tensor. What they take, and the dtype of what they give:
+_FLOATS = "x [..] of any dtype; the result [..] has it if it is a float's, else float32."
+_NUMBERS = "x [..] of any dtype but bool; the result [..] has it."
+_BOOLS = "x [..] of bools; so is the result [..]."
+_ANY = "x [..] of any dtype; the result [..] has it."
 
-def _unary(name: str, doc: str) -> Callable[[Any], Tensor]:
+
+def _unary(name: str, doc: str, takes: str = _FLOATS) -> Callable[[Any], Tensor]:
     f = _t._unary(op(name))
-    f.__doc__ = doc
+    f.__doc__ = f"{doc} {takes}"
     return f
 
 
-negative = _unary("neg", "-x.")
-abs = _unary("abs", "|x|.")
-sign = _unary("sign", "-1, 0 or 1.")
-exp = _unary("exp", "e**x, of floats; integers become float32, here and below.")
+negative = _unary("neg", "-x.", _NUMBERS)
+abs = _unary("abs", "|x|.", _NUMBERS)
+sign = _unary("sign", "-1, 0 or 1.", _NUMBERS)
+exp = _unary("exp", "e**x.")
 log = _unary("log", "The natural logarithm.")
 sqrt = _unary("sqrt", "The square root.")
 rsqrt = _unary("rsqrt", "1/sqrt(x).")
 reciprocal = _unary("recip", "1/x.")
-square = _unary("square", "x*x.")
+square = _unary("square", "x*x.", _NUMBERS)
 sin = _unary("sin", "The sine of radians.")
 cos = _unary("cos", "The cosine of radians.")
 tanh = _unary("tanh", "The hyperbolic tangent.")
 sigmoid = _unary("sigmoid", "1/(1+exp(-x)).")
-relu = _unary("relu", "max(x, 0).")
+relu = _unary("relu", "max(x, 0).", _NUMBERS)
 silu = _unary("silu", "x*sigmoid(x).")
 erf = _unary("erf", "The error function.")
 floor = _unary("floor", "The largest integer not above x, as a float.")
 ceil = _unary("ceil", "The smallest integer not below x, as a float.")
-logical_not = _unary("not", "not x, of bools.")
-barrier = _unary("barrier", "x; what is recorded after it is computed there, and not taken from the same computation before it.")
+logical_not = _unary("not", "not x.", _BOOLS)
+barrier = _unary("barrier", "x; what is recorded after it is computed there, and not taken from the same computation before it.", _ANY)
 
 
 def positive(x: Tensor) -> Tensor:
@@ -122,37 +127,38 @@ def positive(x: Tensor) -> Tensor:
 
 
 def gelu(x: Any, *, approximate: str = "none") -> Tensor:
-    """x*(1+erf(x/sqrt(2)))/2; with approximate="tanh" in its tanh form."""
+    """x*(1+erf(x/sqrt(2)))/2; with approximate="tanh" in its tanh form. x [..] of any dtype;
+    the result has it, or float32."""
     return _t._one(op("gelu_tanh" if approximate == "tanh" else "gelu"), x)
 
 
 def tan(x: Any) -> Tensor:
-    """The tangent of radians."""
+    """The tangent of radians: x [..] of any dtype; the result has it, or float32."""
     return sin(x) / cos(x)
 
 
 def trunc(x: Tensor) -> Tensor:
-    """x cut toward zero, as a float."""
+    """x [..] cut toward zero, as a float: of x's dtype, or float32."""
     return where(x < 0, ceil(x), floor(x))
 
 
 def isnan(x: Tensor) -> Tensor:
-    """Where x is not a number, as bools."""
+    """Where x [..] is not a number, as bools [..]."""
     return x != x
 
 
 def isinf(x: Tensor) -> Tensor:
-    """Where x is infinite, as bools."""
+    """Where x [..] is infinite, as bools [..]."""
     return abs(x) == math.inf
 
 
 def isfinite(x: Tensor) -> Tensor:
-    """Where x is neither infinite nor NaN, as bools."""
+    """Where x [..] is neither infinite nor NaN, as bools [..]."""
     return abs(x) < math.inf
 
 
 def clip(x: Any, min: float | None = None, max: float | None = None) -> Tensor:
-    """x, but at least min and at most max, two numbers."""
+    """x [..], but at least min and at most max, two numbers; of x's dtype."""
     x = _tensor(x)
     if isinstance(min, float) or isinstance(max, float):
         x, _ = beside(op("clamp"), x, 0.0)
@@ -166,7 +172,12 @@ def dropout(x: Tensor, p: float = 0.5, *, training: builtins.bool = True) -> Ten
 
 # Elementwise, of two tensors or a tensor and a number, which broadcast.
 
-def _binary(name: str, doc: str) -> Callable[[Any, Any], Tensor]:
+_COMMON = "The result has the common shape and dtype of x1 and x2."
+_TRUTHS = "The result has the common shape of x1 and x2, and bools."
+_OF_BOOLS = "x1, x2 and the result, of their common shape, are bools."
+
+
+def _binary(name: str, doc: str, takes: str = _COMMON) -> Callable[[Any, Any], Tensor]:
     o, two = op(name), _t._two
 
     def f(x1: Any, x2: Any) -> Tensor:
@@ -175,42 +186,43 @@ def _binary(name: str, doc: str) -> Callable[[Any, Any], Tensor]:
             raise DTypeError(f"{name} of {type(x1).__name__} and {type(x2).__name__}")
         return y
 
-    f.__doc__ = doc
+    f.__doc__ = f"{doc} {takes}"
     return f
 
 
 add = _binary("add", "x1 + x2.")
 subtract = _binary("sub", "x1 - x2.")
 multiply = _binary("mul", "x1 * x2.")
-divide = _binary("div", "x1 / x2, of floats; integers become float32.")
+divide = _binary("div", "x1 / x2; integers and bools become float32.")
 pow = _binary("pow", "x1 ** x2.")
 maximum = _binary("max", "The larger; NaN if either is.")
 minimum = _binary("min", "The smaller; NaN if either is.")
-equal = _binary("eq", "x1 == x2, as bools; so are the next.")
-not_equal = _binary("ne", "x1 != x2.")
-less = _binary("lt", "x1 < x2.")
-less_equal = _binary("le", "x1 <= x2.")
-greater = _binary("gt", "x1 > x2.")
-greater_equal = _binary("ge", "x1 >= x2.")
-logical_and = _binary("and", "x1 and x2, of bools.")
-logical_or = _binary("or", "x1 or x2, of bools.")
-logical_xor = _binary("xor", "Whether one of two bools is true.")
+equal = _binary("eq", "x1 == x2.", _TRUTHS)
+not_equal = _binary("ne", "x1 != x2.", _TRUTHS)
+less = _binary("lt", "x1 < x2.", _TRUTHS)
+less_equal = _binary("le", "x1 <= x2.", _TRUTHS)
+greater = _binary("gt", "x1 > x2.", _TRUTHS)
+greater_equal = _binary("ge", "x1 >= x2.", _TRUTHS)
+logical_and = _binary("and", "x1 and x2.", _OF_BOOLS)
+logical_or = _binary("or", "x1 or x2.", _OF_BOOLS)
+logical_xor = _binary("xor", "Whether one of two is true.", _OF_BOOLS)
 
 
 def floor_divide(x1: Any, x2: Any) -> Tensor:
     """The largest integer not above x1/x2, which of floats is computed in float64. An
-    integer by 0 is 0; an infinity is NaN."""
+    integer by 0 is 0; an infinity is NaN. The result has the common shape and dtype."""
     return _t._floor_divide(x1, x2)
 
 
 def remainder(x1: Any, x2: Any) -> Tensor:
-    """x1 - x1//x2*x2, with the sign of x2. Of an integer by 0 it is 0, of a float NaN."""
+    """x1 - x1//x2*x2, with the sign of x2. Of an integer by 0 it is 0, of a float NaN. The
+    result has the common shape and dtype."""
     return _t._remainder(x1, x2)
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Tensor:
     """x1 where the bools of condition are true, x2 elsewhere; one of them or both may be a
-    number."""
+    number. The result has the common shape of the three, and the common dtype of x1 and x2."""
     c = _tensor(condition)
     if isinstance(x1, (int, float)) and isinstance(x2, (int, float)):
         x1 = _t.asarray(x1, session=c._s)
@@ -245,7 +257,10 @@ def _reduction(name: str, doc: str) -> Callable[..., Tensor]:
             axes = tuple(axis_of(a, x.ndim) for a in axes)
         return apply(o, x, ints=(1 if keepdims else 0, *axes))
 
-    f.__doc__ = doc
+    f.__doc__ = f"""{doc}
+
+    x [..]; axis is a dim, several, or None for all. The result lacks these dims, or with
+    keepdims has 1 there."""
     return f
 
 
@@ -264,7 +279,8 @@ argmin = _reduction("argmin", "The index of the first smallest, as argmax.")
 
 def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """The mean of the squares of the distances from the mean; correction is taken from the
-    number of elements that they are divided by."""
+    number of elements that they are divided by. x [..]; the result lacks the dims of axis,
+    and has x's dtype, or float32."""
     x = _tensor(x)
     d = x.dtype
     if d.itemsize == 2:
@@ -276,12 +292,13 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: built
 
 
 def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
-    """The square root of var."""
+    """The square root of var, of its shape and dtype."""
     return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
 
 
 def cumulative_sum(x: Tensor, *, axis: int | None = None, reverse: builtins.bool = False) -> Tensor:
-    """The running sum along a dim, from its end with reverse; of integers as int64."""
+    """The running sum along a dim, from its end with reverse: of x's shape and dtype, of
+    integers and bools as int64."""
     x = _tensor(x)
     if axis is None and x.ndim != 1:
         raise ShapeError(f"cumulative_sum of {x.ndim} dims needs an axis")
@@ -289,7 +306,8 @@ def cumulative_sum(x: Tensor, *, axis: int | None = None, reverse: builtins.bool
 
 
 def logsumexp(x: Tensor, axis: int = -1, *, keepdims: builtins.bool = False) -> Tensor:
-    """log(sum(exp(x))), which does not overflow."""
+    """log(sum(exp(x))) along a dim, which does not overflow: x [..] of floats; the result lacks
+    the dim, or with keepdims has 1 there."""
     m = max(x, axis, keepdims=True).detach()
     m = where(abs(m) == math.inf, 0.0, m)
     y = log(sum(exp(x - m), axis, keepdims=True)) + m
@@ -299,14 +317,14 @@ def logsumexp(x: Tensor, axis: int = -1, *, keepdims: builtins.bool = False) -> 
 # Shapes.
 
 def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
-    """Inserts a dim of 1 before dim axis of the result."""
+    """Inserts a dim of 1 that is dim axis of the result: [a, b] to [a, 1, b] for axis 1."""
     shape = list(x.shape)
     shape.insert(axis_of(axis, len(shape) + 1), 1)
     return reshape(x, shape)
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
-    """Removes dims of 1: those of axis, or all."""
+    """Removes dims of 1, those of axis or all: [a, 1, b] to [a, b]."""
     shape = x.shape
     axes = {i for i, n in enumerate(shape) if n == 1} if axis is None else {axis_of(a, len(shape)) for a in _dims(axis)}
     for a in axes:
@@ -316,7 +334,7 @@ def squeeze(x: Tensor, axis: Any = None) -> Tensor:
 
 
 def flatten(x: Tensor, start: int = 0, stop: int = -1) -> Tensor:
-    """Makes one dim of the dims start to stop, which are counted too."""
+    """Makes one dim of the dims start to stop, which are counted too: [a, b, c] to [a*b*c]."""
     if x.ndim == 0:
         return reshape(x, (1,))
     a, b = axis_of(start, x.ndim), axis_of(stop, x.ndim)
@@ -369,7 +387,7 @@ def concat(xs: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
 
 
 def stack(xs: Sequence[Tensor], *, axis: int = 0) -> Tensor:
-    """Puts tensors of one shape one after another along a new dim."""
+    """Puts n tensors of one shape [a, b] one after another along a new dim: [n, a, b]."""
     ts = [_tensor(x) for x in xs]
     return concat([expand_dims(x, axis=axis) for x in ts], axis=axis_of(axis, ts[0].ndim + 1) if ts else 0)
 
@@ -416,7 +434,7 @@ def roll(x: Tensor, shift: int, *, axis: int | None = None) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: int, *, axis: int) -> Tensor:
-    """Repeats every element along a dim."""
+    """Repeats every element along a dim, whose size is then repeats times as large."""
     a = axis_of(axis, x.ndim)
     y = expand_dims(x, axis=a + 1)
     return reshape(broadcast_to(y, (*x.shape[:a + 1], repeats, *x.shape[a + 1:])), (*x.shape[:a], x.shape[a] * repeats, *x.shape[a + 1:]))
@@ -452,7 +470,8 @@ def triu(x: Tensor, *, k: int = 0) -> Tensor:
 # Indices: int32 or int64; negative ones count from the end.
 
 def take(x: Tensor, indices: Any, *, axis: int | None = None) -> Tensor:
-    """x at indices along a dim, which their dims replace."""
+    """x at indices along a dim, which their dims replace: of x [.., n, ..] and indices [i, j]
+    [.., i, j, ..]."""
     if axis is None:
         x, axis = flatten(x), 0
     return apply(_t.SELECT, x, _tensor(indices, x), ints=(axis_of(axis, x.ndim),))
@@ -474,19 +493,19 @@ def scatter_add(x: Tensor, indices: Any, source: Tensor, *, axis: int = -1) -> T
 
 
 def one_hot(indices: Any, classes: int, dtype: Any = dtypes.float32) -> Tensor:
-    """1 at [.., index], 0 elsewhere, in a last dim of classes."""
+    """1 at [.., index], 0 elsewhere: indices [..], the result [.., classes]."""
     return apply(op("one_hot"), _tensor(indices), ints=(dtypes.dtype(dtype).number, classes))
 
 
 # Products.
 
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Tensor:
-    """The sum of products along a dim."""
+    """The sum of products along a dim: x1 and x2 [.., n] for axis -1, the result [..]."""
     return sum(multiply(x1, x2), axis)
 
 
 def outer(x1: Tensor, x2: Tensor) -> Tensor:
-    """The products of each element of a vector with each of another."""
+    """The products of each element of a vector with each of another: [m] and [n] to [m, n]."""
     return expand_dims(x1, axis=1) * x2
 
 
@@ -508,12 +527,12 @@ def tensordot(x1: Tensor, x2: Tensor, *, axes: Any = 2) -> Tensor:
 # Neural networks.
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x)/sum(exp(x)) along a dim."""
+    """exp(x)/sum(exp(x)) along a dim: of x's shape, and its dtype or float32."""
     return apply(op("softmax"), x, ints=(axis_of(axis, x.ndim),))
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """x - log(sum(exp(x))) along a dim."""
+    """x - log(sum(exp(x))) along a dim: of x's shape, and its dtype or float32."""
     return apply(op("log_softmax"), x, ints=(axis_of(axis, x.ndim),))
 
 
@@ -525,7 +544,7 @@ def causal_softmax(x: Tensor, scale: float = 1.0) -> Tensor:
 
 def cross_entropy(x: Tensor, target: Any, *, ignore: int | None = -100) -> Tensor:
     """The mean of -log_softmax(x)[target] over the rows whose target isn't ignore: logits
-    [.., classes], targets [..] of int32 or int64."""
+    [.., classes], targets [..] of int32 or int64, the result of no dims."""
     y = _tensor(target, x)
     if x.ndim != 2:
         x, y = reshape(x, (-1, x.shape[-1])), flatten(y)
@@ -533,12 +552,13 @@ def cross_entropy(x: Tensor, target: Any, *, ignore: int | None = -100) -> Tenso
 
 
 def mse(x: Tensor, target: Any) -> Tensor:
-    """The mean of (x-target)**2."""
+    """The mean of (x-target)**2 over all elements: a result of no dims."""
     return mean(square(x - target))
 
 
 def binary_cross_entropy_with_logits(x: Tensor, target: Any) -> Tensor:
-    """The mean of -target*log(p) - (1-target)*log(1-p) with p = sigmoid(x)."""
+    """The mean of -target*log(p) - (1-target)*log(1-p) with p = sigmoid(x), over all elements:
+    a result of no dims."""
     m = relu(x.detach())
     return mean(log(exp(-m) + exp(x - m)) + m - x * target)
 
@@ -582,8 +602,9 @@ def _pair(x: int | Sequence[int]) -> tuple[int, int]:
 
 
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
-    """The cross-correlation of images [n, c, h, w] with weights [o, c/groups, kh, kw].
-    Numbers are for both dims, or a pair."""
+    """The cross-correlation of images [n, c, h, w] with weights [o, c/groups, kh, kw]
+    and bias [o]: [n, o, (h+2*padding-dilation*(kh-1)-1)//stride+1, ..]. Numbers are for both
+    dims, or a pair."""
     y = apply(op("conv2d"), x, weight, ints=(*_pair(stride), *_pair(padding), *_pair(dilation), groups))
     return y if bias is None else y + reshape(bias, (-1, 1, 1))
 
@@ -593,12 +614,13 @@ def _pool(name: str, x: Tensor, kernel: Any, stride: Any, padding: Any) -> Tenso
 
 
 def max_pool2d(x: Tensor, kernel: Any, stride: Any = None, padding: Any = 0) -> Tensor:
-    """The largest of each window of images [n, c, h, w]."""
+    """The largest of each window of images [n, c, h, w]:
+    [n, c, (h+2*padding-kernel)//stride+1, ..]. stride is kernel unless given."""
     return _pool("max_pool2d", x, kernel, stride, padding)
 
 
 def avg_pool2d(x: Tensor, kernel: Any, stride: Any = None, padding: Any = 0) -> Tensor:
-    """The mean of each window of images [n, c, h, w]; padding counts as 0."""
+    """The mean of each window of images, as max_pool2d; padding counts as 0."""
     return _pool("avg_pool2d", x, kernel, stride, padding)
 
 
@@ -615,6 +637,9 @@ __all__ = [
     "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose",
     "tril", "triu", "trunc", "unstack", "var", "vecdot", "where", "zeros", "zeros_like", "cumulative_sum", "isinf",
 ]
+
+for _name in __all__:  # those that were made in a function above have its name
+    globals()[_name].__name__ = globals()[_name].__qualname__ = _name
 
 # Functions that are methods too: x.sum() is sum(x).
 METHODS = (
