@@ -544,7 +544,7 @@ def test_fork_before_use():
 
 INTERRUPTED = """
     import os, signal, threading, time, ringside as rs
-    with rs.cluster(workers=1) as c:
+    with rs.cluster(workers=1, processes=True) as c:
         x = rs.ones(4) + 1
         x.numpy()
         worker = c.processes["w0"]
@@ -587,7 +587,7 @@ def test_handlers_may_not_nest():
     run("""
         import os, signal, threading, ringside as rs
         said = []
-        with rs.cluster(workers=1) as c:
+        with rs.cluster(workers=1, processes=True) as c:
             x = rs.ones(4) + 1
             x.numpy()
             def handler(*_):
@@ -606,7 +606,7 @@ def test_handlers_may_not_nest():
 
 
 def test_worker_killed():
-    with rs.cluster(workers=1) as c:
+    with rs.cluster(workers=1, processes=True) as c:
         x = rs.ones(4) + 1
         x.numpy()
         os.kill(c.processes["w0"], signal.SIGKILL)
