@@ -9,7 +9,7 @@ import (
 const (
 	// wideBytes is the approximate size of the piece of a 16-bit operand that is widened
 	// at a time, if it has at least wideRows rows.
-	wideBytes = 256 << 10
+	wideBytes = 1 << 20
 	wideRows  = 32
 )
 
@@ -78,6 +78,16 @@ func (m *matrix) step(n, k int) int {
 	return min(n, max(wideBytes/(4*k)/wideRows*wideRows, wideRows))
 }
 
+// apart returns the distance of widened rows of k elements. Rows at a multiple of 2 KiB
+// would share a few lines of the first-level cache, in which products read many at once.
+func apart(k int) int {
+	const line = 16
+	if k%(32*line) == 0 {
+		return k + line
+	}
+	return k
+}
+
 // read returns n rows of k elements from row i on. Rows that must be widened are in
 // *wide, in the order in which they are stored if their rows or columns are contiguous.
 func (m *matrix) read(r *run, wide *[]float32, i, n, k int) kernel.Matrix[float32] {
@@ -85,13 +95,15 @@ func (m *matrix) read(r *run, wide *[]float32, i, n, k int) kernel.Matrix[float3
 	if m.widen == nil {
 		return kernel.Matrix[float32]{Data: slice[float32](r.bufs[m.buf])[at:], RS: m.rs, CS: m.cs}
 	}
-	*wide = grow(*wide, n*k)
-	dst, src := (*wide)[:n*k], slice[uint16](r.bufs[m.buf])
+	ld := apart(k)
+	*wide = grow(*wide, n*ld)
+	dst, src := (*wide)[:n*ld], slice[uint16](r.bufs[m.buf])
 	switch {
 	case m.cs == 1 || k == 1:
 		for j := range n {
-			m.widen(dst[j*k:(j+1)*k], src[at+j*m.rs:])
+			m.widen(dst[j*ld:j*ld+k], src[at+j*m.rs:])
 		}
+		return kernel.Matrix[float32]{Data: dst, RS: ld, CS: 1}
 	case m.rs == 1 || n == 1:
 		for j := range k {
 			m.widen(dst[j*n:(j+1)*n], src[at+j*m.cs:])
