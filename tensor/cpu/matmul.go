@@ -21,8 +21,8 @@ func gemm64(r *run, m, n, k int, a, b kernel.Matrix[float64], add bool, c []floa
 	r.table64.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack64, r.stop)
 }
 
-func gemm[T kernel.Number](r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
-	kernel.Gemm(m, n, k, 1, a, b, add, c, ldc, r.stop)
+func gemm[T kernel.Integer](r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
+	kernel.GemmInts(m, n, k, a, b, add, c, ldc, r.stop)
 }
 
 // matmul lowers a batched product. Transposed and broadcast operands are strides.
