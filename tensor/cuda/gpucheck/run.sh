@@ -312,7 +312,8 @@ losses() {
 killed() {
 	local dir up client pid rc=1 i
 	dir=$(mktemp -d) || return 1
-	XDG_RUNTIME_DIR=$dir timeout -k 5 240 ./ringside up --device cuda:0 -n 2 --listen "$dir/d" >"$dir/up" 2>&1 &
+	# In the foreground timeout passes the interrupt on once: a second one ends up at once.
+	XDG_RUNTIME_DIR=$dir timeout --foreground -k 5 240 ./ringside up --device cuda:0 -n 2 --listen "$dir/d" >"$dir/up" 2>&1 &
 	up=$!
 	for ((i = 0; i < 300; i++)); do
 		if grep -q '^ready' "$dir/up" || ! kill -0 $up; then break; fi
