@@ -43,6 +43,8 @@ func (g *Group) perform(ctx context.Context, r *protocol.Request, over error) er
 		err = ipc.ContextError(ctx)
 	case paired && r.Peer == g.rank:
 		err = g.toSelf(r)
+	case g.whole != nil:
+		err = g.whole.Run(ctx, r) // the lane makes one call at a time
 	default:
 		err = g.comm.Do(ctx, *r)
 	}

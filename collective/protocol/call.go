@@ -30,6 +30,9 @@ const (
 	kinds
 )
 
+// Kinds is how many kinds there are, and NoKind.
+const Kinds = int(kinds)
+
 var kindNames = [kinds]string{
 	"no call", "all-reduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "scatter",
 	"gather", "all-to-all", "barrier", "send", "recv",

@@ -24,30 +24,38 @@ import (
 // Errors: protocol.ErrBadCall for arguments that do not fit, before anything is said to
 // other ranks; all others are *protocol.PeerError.
 func (c *Comm) Do(ctx context.Context, r protocol.Request) error {
-	if err := kernel.CheckRequest(&r, c.rank, c.n); err != nil {
-		return err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.begin(ctx, &r.Call); err != nil {
-		return err
-	}
-	return c.perform(&r)
+	return c.Run(ctx, &r)
 }
 
-// begin starts a call that is not persistent.
-func (c *Comm) begin(ctx context.Context, call *protocol.Call) error {
-	seq := call.Seq
-	call.Seq = c.last.call.Seq
-	if c.last.hash == 0 || *call != c.last.call {
-		c.last.set(call)
-		for parity, e := range c.declared {
-			if e == &c.last {
+// Run is Do without the lock, for a caller that makes one call at a time: while it is
+// under way no method of the Comm may be called but Abort, Alloc, Free, Show and Err.
+func (c *Comm) Run(ctx context.Context, r *protocol.Request) error {
+	if err := kernel.CheckRequest(r, c.rank, c.n); err != nil {
+		return err
+	}
+	if err := c.begin(ctx, r); err != nil {
+		return err
+	}
+	return c.perform(r)
+}
+
+// begin starts a call that is not persistent, and encodes it unless the last one of its
+// kind was the same.
+func (c *Comm) begin(ctx context.Context, r *protocol.Request) error {
+	e := &c.last[r.Kind()]
+	again := r.Call
+	again.Seq = e.call.Seq
+	if e.hash == 0 || again != e.call {
+		e.set(&r.Call)
+		for parity, d := range c.declared {
+			if d == e {
 				c.declared[parity] = nil
 			}
 		}
 	}
-	if err := c.start(ctx, &c.last, seq); err != nil {
+	if err := c.start(ctx, e, r.Call.Seq); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

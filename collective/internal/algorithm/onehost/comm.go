@@ -22,8 +22,8 @@ import (
 // rank kills the comm on all of them: every later call returns that error at once.
 type Comm struct {
 	exchange
-	mu       sync.Mutex // held by the call under way, unless it is persistent
-	last     encoded    // the last call of Do
+	mu       sync.Mutex              // held by the call of Do under way
+	last     [protocol.Kinds]encoded // the last call of each kind that is not persistent
 	declared [2]*encoded
 	closed   atomic.Bool
 }
