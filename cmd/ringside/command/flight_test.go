@@ -68,4 +68,9 @@ func TestFlightOfACluster(t *testing.T) {
 			}
 		}
 	}
+	_ = up.Process.Signal(os.Interrupt)
+	up.wait("^ended$")
+	if err := up.end(); err != nil {
+		t.Errorf("up: %v", err)
+	}
 }
