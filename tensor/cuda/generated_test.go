@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -71,8 +72,8 @@ const assembled = 500
 // from each other in the order of their texts. None has a stack, and their registers are
 // those of generated.txt.
 func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("assembles hundreds of kernels four times")
+	if testing.Short() || testsize.Sampled() {
+		t.Skip("runs the whole suite, and assembles hundreds of kernels four times")
 	}
 	ptxas := cudatest.Tool(t, "ptxas", os.Getenv("TESTS_NEED_GENERATOR") != "")
 	if ptxas == "" {

@@ -115,6 +115,9 @@ facts() {
 	done
 }
 
+# hand_overs prints how many hand-overs are timed.
+hand_overs() { if [ "$library" = "$standin" ]; then echo 100; else echo 2000; fi; }
+
 # products prints the path of the library of matrix products that workers would use.
 products() { ./ringside doctor 2>/dev/null | sed -n 's/.*cuBLASLt [0-9.]* (\([^)]*\)) computes matrix products.*/\1/p'; }
 
@@ -128,7 +131,7 @@ right() {
 	step "memory, namespaces" 60 ./memory.test -test.run '^TestNamespaces$' -test.v -library "$library"
 	step "memory, exporter killed" 120 ./memory.test -test.run '^TestExporterKilled$' -test.v -library "$library"
 	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
-	step "memory, latency" 60 ./memory.test latency "$library"
+	step "memory, latency" 60 ./memory.test latency "$library" "$(hand_overs)"
 	local steps=20 blas
 	[ "$library" != "$standin" ] || steps=2 # it interprets kernels
 	blas=$(products)
@@ -202,7 +205,7 @@ fast() {
 			fi
 		done
 	done
-	step "fast, hand-off" 60 ./memory.test latency "$library"
+	step "fast, hand-off" 60 ./memory.test latency "$library" "$(hand_overs)"
 	step "fast, beside torch" 5 beside
 	local ncu=${NCU:-}
 	[ "$library" = "$standin" ] || ncu=${ncu:-$(command -v ncu)}

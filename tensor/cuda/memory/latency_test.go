@@ -13,11 +13,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
 
-const handOvers = 2000
-
 // latency prints how long hand-overs and uploads take over a library, for the report of
-// a machine with a GPU. args are the library.
+// a machine with a GPU. args are the library and how many hand-overs.
 func latency(ctx context.Context, args []string) error {
+	handOvers, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "latency")
 	if err != nil {
 		return err
@@ -28,7 +30,7 @@ func latency(ctx context.Context, args []string) error {
 		return err
 	}
 	defer l.Close()
-	cmd := exec.Command(os.Args[0], "export-timed", args[0], l.Addr(), strconv.Itoa(int(memory.Handles)))
+	cmd := exec.Command(os.Args[0], "export-timed", args[0], l.Addr(), strconv.Itoa(int(memory.Handles)), args[1])
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
@@ -59,8 +61,12 @@ func latency(ctx context.Context, args []string) error {
 }
 
 // exportTimed hands one tensor after another to a process that gives each back, and
-// prints the median of half the round trip.
+// prints the median of half the round trip. args are those of newExporter and how many.
 func exportTimed(ctx context.Context, args []string) error {
+	handOvers, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
 	e, err := newExporter(ctx, args, nil)
 	if err != nil {
 		return err
