@@ -23,7 +23,8 @@ type Persistent struct {
 	comm    *Comm
 	request protocol.Request
 	small   bool
-	rest    int // PAUSEs between two looks of a small call
+	begun   bool // Trade has begun a call, and the other rank was not there
+	rest    int  // PAUSEs between two looks of a small call
 }
 
 // restParts is how many rests between two looks are a microsecond. While this rank rests,
@@ -67,60 +68,69 @@ func (p *Persistent) Prefetch() {
 	}
 }
 
-// Run makes the call as the seq-th of the comm. It is Do without the lock: while it is
-// under way no method of the Comm may be called but Abort, Alloc, Free, Show and Err. It
-// does not look at the context before it has to wait.
+// Run makes the call as the seq-th of the comm, or goes on with it where Trade has begun
+// it. It is Do without the lock: while it is under way no method of the Comm may be
+// called but Abort, Alloc, Free, Show and Err. It does not look at the context before it
+// has to wait.
 func (p *Persistent) Run(ctx context.Context, seq uint64) error {
-	c := p.comm
-	// else meet looks for entries that nothing took
-	if p.small && c.window.epoch != c.epoch {
-		return p.trade(ctx, seq)
+	if !p.begun && p.Trade(seq) {
+		return nil
 	}
+	if p.begun {
+		p.begun = false
+		return p.wait(ctx, seq)
+	}
+	c := p.comm
 	if err := c.start(ctx, &p.encoded, seq); err != nil {
 		return err
 	}
 	return c.perform(&p.request)
 }
 
-// trade is Run of a small call.
-func (p *Persistent) trade(ctx context.Context, seq uint64) error {
+// Trade makes the call as the seq-th of the comm if it is small and the other rank comes
+// at once, and reports whether it did. If not, the caller goes on with Run, before it
+// makes another call. Trade is Run for what calls no context and no logger, so it does
+// not panic.
+func (p *Persistent) Trade(seq uint64) bool {
 	c := p.comm
-	if e := c.dead.Load(); e != nil {
-		return e
+	// in the window of a broadcast meet looks for entries that nothing took
+	if !p.small || c.window.epoch == c.epoch || c.dead.Load() != nil {
+		return false
 	}
 	c.epoch++
 	parity := c.epoch & 1
 	c.declare(&p.encoded, parity, seq)
-	hash := p.hash + seq*golden
-	mark, word := markOf(c.epoch, hash), wordFrom(p.request.Src)
+	mark, word := markOf(c.epoch, p.hash+seq*golden), wordFrom(p.request.Src)
 	theirs, here := trade(c.pair.mine[parity], c.pair.theirs[parity], mark, word, max(c.spins/p.rest, 1), p.rest)
 	// a rank that sleeps has come before, so this may be late
 	c.peers[1-c.rank].bell.Ring()
 	c.stats.Calls++
 	p.call.Seq = seq
-	if !here {
-		if err := p.wait(ctx, hash, mark); err != nil {
-			return err
-		}
-		theirs = c.pair.theirs[parity].word
+	if p.begun = !here; p.begun {
+		return false
 	}
 	if len(p.request.Src) > 0 {
 		p.add(word, theirs)
 	}
-	return nil
+	return true
 }
 
-// wait waits for the other rank, which was not there at once.
-//
-//go:noinline
-func (p *Persistent) wait(ctx context.Context, hash, mark uint64) error {
+// wait goes on with a small call to which the other rank did not come at once.
+func (p *Persistent) wait(ctx context.Context, seq uint64) error {
 	c := p.comm
+	hash := p.hash + seq*golden
 	c.call, c.hash, c.ctx, c.timing = &p.call, hash, ctx, false
-	c.recent[p.call.Seq%recentCalls] = hash
+	c.recent[seq%recentCalls] = hash
 	if err := c.waitFrom(1 - c.rank); err != nil {
 		return err
 	}
-	return c.alike(mark)
+	if err := c.alike(markOf(c.epoch, hash)); err != nil {
+		return err
+	}
+	if len(p.request.Src) > 0 {
+		p.add(wordFrom(p.request.Src), c.pair.theirs[c.epoch&1].word)
+	}
+	return nil
 }
 
 // add stores the sum of both words, in the order of ranks.

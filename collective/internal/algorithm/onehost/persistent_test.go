@@ -139,6 +139,54 @@ func TestPersistentCancelled(t *testing.T) {
 	}
 }
 
+// TestTrade: a small call is over at once for the rank that comes second. The first goes
+// on with it by Run, also when the second comes with a plain call.
+func TestTrade(t *testing.T) {
+	cs := comms(t, pipes(t, 2), nil)
+	call := protocol.Call{Kind: protocol.AllReduce, Op: element.Sum, DType: element.I64, Count: 1}
+	begun := make(chan struct{})
+	each(t, cs, func(c *Comm) error {
+		got := make([]byte, wordSize)
+		p, err := c.Persistent(protocol.Request{Call: call, Dst: got, Src: got})
+		if err != nil {
+			return err
+		}
+		// before the first meeting there may be entries of broadcasts
+		if err := c.Barrier(ctx, protocol.Call{Kind: protocol.Barrier}); err != nil {
+			return err
+		}
+		for seq := uint64(1); seq <= 3; seq++ {
+			got[0] = byte(1 + c.rank)
+			plain := call
+			plain.Seq = seq
+			switch {
+			case c.rank == 0 && p.Trade(seq):
+				return fmt.Errorf("call %d is over before the other rank has begun", seq)
+			case c.rank == 0:
+				begun <- struct{}{}
+				err = p.Run(ctx, seq)
+			case seq == 2:
+				<-begun
+				err = c.AllReduce(ctx, plain, 1, got, got)
+			default:
+				<-begun
+				if !p.Trade(seq) {
+					return fmt.Errorf("call %d is not over, though the other rank has begun", seq)
+				}
+			}
+			if err != nil || got[0] != 3 {
+				return fmt.Errorf("call %d: %v, expected 3: %w", seq, got, err)
+			}
+		}
+		return nil
+	})
+	for _, c := range cs {
+		if s := c.Stats(); s.Calls != 4 {
+			t.Errorf("rank %d counted %d calls, expected 4", c.rank, s.Calls)
+		}
+	}
+}
+
 // TestSmall: sums of two ranks that fit beside the marks go there, between persistent
 // calls and plain ones, and have the same bits.
 func TestSmall(t *testing.T) {
