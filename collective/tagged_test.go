@@ -481,11 +481,12 @@ func TestTaggedLate(t *testing.T) {
 			}
 		}
 	})
-	groups, err := Local(2, &Options{Timeout: 100 * time.Millisecond, Linger: -1})
+	groups, err := Local(2, &Options{Linger: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeAll(t, groups)
+	groups[0].options.Timeout = 100 * time.Millisecond // not for the joining
 	_, err = RecvTag(hangGuard(t), groups[0], make([]byte, 1), AnyRank, 3)
 	if e := asError(t, 0, err); !errors.Is(err, ErrTimeout) || e.Rank != 1 || !strings.HasSuffix(err.Error(), "no rank sent with tag 3") {
 		t.Error(err)
