@@ -51,3 +51,7 @@ func NewQuick() *Transport {
 	t.beatEvery = 50 * time.Millisecond
 	return t
 }
+
+// Unmapped reports whether a conn has given its memory back, which TestMemory wants to be
+// unmapped then.
+func Unmapped(c ipc.Conn) bool { return c.(*conn).memory.state.Load()&gateEnded != 0 }
