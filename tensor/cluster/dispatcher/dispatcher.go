@@ -77,12 +77,13 @@ func New(o *Options) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{},
+	d := &Dispatcher{o: c, log: c.Logger, workers: map[string]*peer{},
 		sessions: map[*session]struct{}{}, watchers: map[uint64]*peer{}}
 	if c.Flight != "" {
 		d.flight = &flight{Handler: c.Logger.Handler(), folder: c.Flight, events: &flightRing{}}
 		d.log = slog.New(d.flight)
 	}
+	d.warnings = ipc.NewWarnings(d.log)
 	d.silence.d, d.resumed = d, newResumed(d)
 	d.line = turn.NewLine(d.sayTurn)
 	return d, nil

@@ -35,14 +35,28 @@ func (f *flight) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (f *flight) Handle(ctx context.Context, r slog.Record) error {
-	f.events.mu.Lock()
-	f.events.last[f.events.next%flightEvents] = r.Clone()
-	f.events.next++
-	f.events.mu.Unlock()
+	if r.Level >= slog.LevelInfo {
+		f.events.add(&r)
+	}
 	if !f.Handler.Enabled(ctx, r.Level) {
 		return nil
 	}
 	return f.Handler.Handle(ctx, r)
+}
+
+// add remembers a record as it is now: its attributes are of peers that change and end,
+// and would keep their memory.
+func (e *flightRing) add(r *slog.Record) {
+	now := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		a.Value = a.Value.Resolve()
+		now.AddAttrs(a)
+		return true
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last[e.next%flightEvents] = now
+	e.next++
 }
 
 // text returns the records, a line each.
