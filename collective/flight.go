@@ -22,14 +22,17 @@ const (
 	// clock takes a tenth of a call on 64 KiB.
 	flightBytes = 256 << 10
 
-	// flightFiles is the number of files that are kept in a folder: the newest. Of more
-	// ranks two for each are kept, so that those of one failure stay.
+	// flightFiles is the number of files of a kind that are kept in a folder: the newest.
+	// Of more ranks two for each are kept, so that those of one failure stay.
 	flightFiles = 64
 
 	// flightNone is the name that stands for no folder.
 	flightNone = "off"
 
 	flightPrefix, flightSuffix = "flight-", ".txt"
+
+	// flightRank is in the name of a rank's file, before its number.
+	flightRank = "rank"
 
 	// flightTime is the form of times in a file.
 	flightTime = "2006-01-02T15:04:05.000000Z"
@@ -109,26 +112,26 @@ func (j *journal) record(g *Group, err error, kind string, text func() string) e
 // writeFlight writes a file of last calls of g, and removes old ones.
 func writeFlight(g *Group, cause error, kind, text string) (string, error) {
 	now := time.Now()
-	path, err := newFlight(g.options.Flight, fmt.Sprintf("rank%d-of-%d", g.rank, g.size), kind, now,
+	path, err := newFlight(g.options.Flight, fmt.Sprintf("%s%d-of-%d", flightRank, g.rank, g.size), kind, now,
 		fmt.Sprintf("the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
 			g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format(flightTime), now.Sub(g.born).Round(time.Microsecond), cause, text))
 	if err != nil {
 		return "", err
 	}
-	if err := pruneFlights(g.options.Flight, max(flightFiles, 2*g.size)); err != nil {
+	if err := pruneFlights(g.options.Flight, flightRank, max(flightFiles, 2*g.size)); err != nil {
 		g.options.Logger.Warn("collective: old files of last calls stay", "folder", g.options.Flight, "error", err)
 	}
 	return path, nil
 }
 
 // WriteFlight writes the last events of a process that is no rank, as a text, to a new
-// file in a folder such as FlightFolder returns, and removes all but the newest files
-// there. who is a word for the file's name.
+// file in a folder such as FlightFolder returns, and removes all but the newest files of
+// its kind there. who is a word for the file's name, which is the kind.
 func WriteFlight(folder, who string, cause error, events string) (path string, err error) {
 	now := time.Now()
 	path, err = newFlight(folder, who, "", now, fmt.Sprintf("the last events of this %s: process %d\nfailed at %s: %v\n%s", who, os.Getpid(), now.UTC().Format(flightTime), cause, events))
 	if err == nil {
-		_ = pruneFlights(folder, flightFiles) // old ones may stay
+		_ = pruneFlights(folder, who, flightFiles) // old ones may stay
 	}
 	return path, err
 }
@@ -150,15 +153,18 @@ func newFlight(folder, who, kind string, now time.Time, text string) (string, er
 	return path, nil
 }
 
-// pruneFlights removes all but the newest files of a folder, of which it keeps so many.
-// Their names begin with the time.
-func pruneFlights(dir string, keep int) error {
+// pruneFlights removes all but the newest files of one kind in a folder, of which it
+// keeps so many. Their names begin with the time. One failure may have all kinds written,
+// in numbers that have nothing to do with each other.
+func pruneFlights(dir, kind string, keep int) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(e os.DirEntry) bool {
-		return !strings.HasPrefix(e.Name(), flightPrefix) || !strings.HasSuffix(e.Name(), flightSuffix)
+		rest, ours := strings.CutPrefix(e.Name(), flightPrefix)
+		_, who, _ := strings.Cut(rest, "-") // behind the time
+		return !ours || !strings.HasPrefix(who, kind) || !strings.HasSuffix(who, flightSuffix)
 	})
 	for _, e := range all[:max(len(all)-keep, 0)] { // ReadDir sorts them
 		// another rank may have removed it

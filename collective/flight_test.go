@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,12 +203,48 @@ func TestFlightFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := flights(t, dir, 0)
-	if err := pruneFlights(dir, flightFiles); err != nil {
+	if err := pruneFlights(dir, flightRank, flightFiles); err != nil {
 		t.Fatal(err)
 	}
 	after, _ := flights(t, dir, 0)
 	if want := append(before[:1:1], before[1+more:]...); !slices.Equal(after, want) {
 		t.Errorf("%d files of %d are left, expected all but the oldest %d", len(after), len(before), more)
+	}
+}
+
+// TestWriteFlight: files of processes that are no ranks are bounded by themselves, and
+// remove none of another kind.
+func TestWriteFlight(t *testing.T) {
+	dir := t.TempDir()
+	for r := range 2 * flightFiles { // of one failure of a large group
+		name := fmt.Sprintf("%s%d-rank%d-of-%d-pid1%s", flightPrefix, int(1e18)+r, r, 2*flightFiles, flightSuffix)
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range flightFiles + 3 {
+		for _, who := range []string{"client", "dispatcher"} {
+			path, err := WriteFlight(dir, who, fmt.Errorf("failure %d", i), "an event\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if want := fmt.Sprintf("the last events of this %s: process %d\nfailed at ", who, os.Getpid()); err != nil ||
+				!strings.HasPrefix(string(text), want) || !strings.HasSuffix(string(text), fmt.Sprintf(": failure %d\nan event\n", i)) {
+				t.Fatalf("%s has %q, %v", path, text, err)
+			}
+		}
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]int{}
+	for _, e := range all {
+		left[strings.TrimRight(strings.Split(e.Name(), "-")[2], "0123456789")]++
+	}
+	if want := map[string]int{"rank": 2 * flightFiles, "client": flightFiles, "dispatcher": flightFiles}; !maps.Equal(left, want) {
+		t.Errorf("%v files are left, expected %v", left, want)
 	}
 }
 

@@ -65,8 +65,8 @@ const CallBytes = 40
 //	byte  0        8    9  10    11 12     16      24       32      40
 //	     | Seq     |Kind|Op|DType| 0| Root  | Count | Counts | Scale |      little endian
 type Call struct {
-	// Seq counts the calls of a group, from 1. Sends and receives count per pair and
-	// direction.
+	// Seq counts the calls of a group, from 1; 0 is the barrier of Init. Sends and
+	// receives count per pair and direction.
 	Seq   uint64
 	Kind  Kind
 	Op    element.Reduction

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// TestFlightEvents: what is remembered is what was logged from the level Info on, peers as
-// they were then, warnings about them too; of more events the last ones.
+// TestFlightEvents: what is remembered is what was logged from the level Info on, peers
+// as they were then, warnings about them too; of more events the last ones.
 func TestFlightEvents(t *testing.T) {
 	var logged strings.Builder
 	d, err := New(&Options{Flight: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
