@@ -2,7 +2,9 @@ package tcp_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -137,4 +139,67 @@ func TestHeldBytes(t *testing.T) {
 	if _, ok, err := b.TryRecv(); ok || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a closed conn gives a message: %v, %v", ok, err)
 	}
+}
+
+// TestHeldForEver: the memory of a conn whose caller never gives a message back goes when
+// the conn can no longer be reached.
+func TestHeldForEver(t *testing.T) {
+	ctx := testContext(t)
+	at := hold(t, ctx)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for mapped(t, at) {
+		select {
+		case <-tick.C:
+			runtime.GC()
+		case <-ctx.Done():
+			t.Fatal("it is mapped")
+		}
+	}
+}
+
+// hold makes two conns and closes them while one holds a message, whose address it
+// returns.
+//
+//go:noinline
+func hold(t *testing.T, ctx context.Context) (at uint64) {
+	t.Helper()
+	var a, b end
+	var err error
+	if a.w, err = waiters["sleeping"](); err == nil {
+		b.w, err = waiters["sleeping"]()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect(t, ctx, &a, &b, nil)
+	if err := ipc.Send(ctx, a.Conn, ipc.Message{Kind: 1, Body: []byte("held")}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.Recv(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(fmt.Sprintf("%p", m.Body), "0x%x", &at); err != nil || !mapped(t, at) {
+		t.Fatalf("the message at %#x: %v", at, err)
+	}
+	a.Close()
+	b.Close()
+	return at
+}
+
+// mapped reports whether there is memory at an address.
+func mapped(t *testing.T, at uint64) bool {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		if _, err := fmt.Sscanf(line, "%x-%x", &from, &to); err == nil && from <= at && at < to {
+			return true
+		}
+	}
+	return false
 }
