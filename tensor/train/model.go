@@ -72,11 +72,20 @@ func (m *Model) Load(path string) (Data, error) {
 	return LoadText(path)
 }
 
+// network makes the network.
+func (m *Model) network(s *tensor.Session) (nn.Layer, error) {
+	if m.Build == nil {
+		return nil, fmt.Errorf("%w: %q has no Build, expected a function that makes the network", ErrModel, m.Name)
+	}
+	net, err := m.Build(s)
+	if err == nil && net == nil {
+		err = fmt.Errorf("%w: Build of %q returned neither a network nor an error", ErrModel, m.Name)
+	}
+	return net, err
+}
+
 // takes returns an error for data that does not fit the model.
 func (m *Model) takes(d Data) error {
-	if m.Build == nil {
-		return fmt.Errorf("%w: %q has no Build, expected a function that makes the network", ErrModel, m.Name)
-	}
 	if d.kind() != m.Data {
 		return fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
 	}
@@ -123,7 +132,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	s.Seed(r.o.Seed)
 	var err error
-	if r.net, err = m.Build(s); err != nil {
+	if r.net, err = m.network(s); err != nil {
 		return r.sum, err
 	}
 	if r.o.Save != "" {

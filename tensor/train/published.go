@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -95,7 +96,8 @@ func (m *Model) save(path string, net nn.Layer) (files []string, err error) {
 // Export writes the weights at from (as of Options.Load) as Options.Save does: to the
 // file to if that is the name of a safetensors file, else to a model.safetensors in the
 // folder to, with the config.json of a language model, for loaders of other libraries.
-// Folders are made. It returns the files that it wrote.
+// Folders are made. A model.safetensors replaces only one that Export or Options.Save
+// wrote, and not in a checkpoint's folder. It returns the files that it wrote.
 func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) (files []string, err error) {
 	if filepath.Ext(to) != filepath.Ext(weightsName) {
 		to = filepath.Join(to, weightsName)
@@ -105,12 +107,46 @@ func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) 
 		err = writable(to)
 	}
 	if err == nil {
-		err = mayConfigure(to, net)
+		err = mayExport(to, net)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return m.save(to, net)
+}
+
+// mayExport returns an error if the folder of the weights at path, where loaders look for
+// them, belongs to others: a checkpoint, another program or another model.
+func mayExport(path string, net nn.Layer) error {
+	config := configFor(path)
+	if config == "" {
+		return nil
+	}
+	if kept, err := checkpoint.Open(filepath.Dir(path)); err == nil {
+		err = fmt.Errorf("%w: export to %s: a checkpoint is there, whose later weights that file would hide; export to another folder",
+			ErrOption, path)
+		return errors.Join(err, kept.Close())
+	}
+	if _, ok := net.(published); ok {
+		if err := mayConfigure(path, net); err != nil {
+			return err
+		}
+	} else if _, err := os.Lstat(config); err == nil {
+		return fmt.Errorf("%w: export to %s: %s beside it describes another model; export to another folder", ErrOption, path, config)
+	}
+	f, err := safetensors.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ours := false
+	if err == nil {
+		_, ours = f.Metadata()[noteModel]
+		f.Close()
+	}
+	if !ours {
+		return fmt.Errorf("%w: export to %s: that file is another program's; export to another folder or file name", ErrOption, path)
+	}
+	return nil
 }
 
 // configure writes the model's config to the file config.

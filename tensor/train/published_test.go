@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,5 +111,44 @@ func testConfigBesideWeights(t *devicetest.T) {
 	}
 	if err := train("fashion-mlp", someImages(), filepath.Join(dir, weightsName)); err != nil {
 		t.Errorf("a model without a config: %v", err)
+	}
+}
+
+// TestExportBesideOthers: an export replaces what an export or a run wrote, and nothing
+// of others, of a checkpoint or of another model; and files say that they are of a
+// program's own model.
+func TestExportBesideOthers(t *testing.T) { devicetest.Each(t, testExportBesideOthers) }
+
+func testExportBesideOthers(t *devicetest.T) {
+	m, dir := own(2), t.TempDir()
+	kept := filepath.Join(dir, "run")
+	if _, err := m.Train(t.Context(), inProcess(t), points(t, 50, false), &Options{Steps: 2, Checkpoint: kept}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		files, err := m.Export(t.Context(), inProcess(t), kept, filepath.Join(dir, "ours"))
+		if want := []string{filepath.Join(dir, "ours", weightsName)}; err != nil || !slices.Equal(files, want) {
+			t.Fatalf("%q, %v, expected %q", files, err, want)
+		}
+	}
+	for _, path := range []string{kept, filepath.Join(dir, "ours")} {
+		if _, err := ModelOf(path); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "is of a program's own model") {
+			t.Errorf("whose %s is: %v", path, err)
+		}
+	}
+	for name, says := range map[string]string{configName: "describes another model", weightsName: "is another program's"} {
+		theirs := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(theirs, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Export(t.Context(), inProcess(t), kept, filepath.Dir(theirs)); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), says) {
+			t.Errorf("beside %s: %v, expected %q", name, err, says)
+		}
+		if b, err := os.ReadFile(theirs); err != nil || string(b) != "{}" {
+			t.Errorf("%s has become %.40q, %v", name, b, err)
+		}
+	}
+	if _, err := m.Export(t.Context(), inProcess(t), kept, kept); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "a checkpoint is there") {
+		t.Errorf("to the checkpoint's folder: %v", err)
 	}
 }

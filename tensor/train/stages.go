@@ -22,7 +22,7 @@ func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 	}
 	s := tensor.NewSession(nowhere{}, nil)
 	defer s.Close()
-	net, err := m.Build(s)
+	net, err := m.network(s)
 	if err != nil {
 		return nil, err
 	}

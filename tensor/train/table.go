@@ -42,13 +42,8 @@ func LoadTable(path string, o *data.TableOptions) (*Table, error) {
 // rows hold. from is the table's name for errors. A table of fewer than five rows is
 // ErrData.
 func SplitTable(t *data.Table, from string) (*Table, error) {
-	labels := len(t.Class)
-	if t.Target != nil {
-		labels = len(t.Target)
-	}
-	if t.Rows < heldEvery || len(t.X) != t.Rows*len(t.Names) || labels != t.Rows {
-		return nil, fmt.Errorf("%w: %s: %d rows of %d columns with %d numbers and %d labels, expected at least %d rows and all of each",
-			ErrData, from, t.Rows, len(t.Names), len(t.X), labels, heldEvery)
+	if err := whole(t, from, heldEvery); err != nil {
+		return nil, err
 	}
 	order := data.NewOrder(t.Rows, 1)
 	held := t.Rows / heldEvery
@@ -71,6 +66,23 @@ func SplitTable(t *data.Table, from string) (*Table, error) {
 	return &Table{Train: rest, Held: last, From: from}, err
 }
 
+// whole returns an error if t has fewer rows than least, or has not all numbers and
+// labels of them.
+func whole(t *data.Table, from string, least int) error {
+	if t == nil {
+		return fmt.Errorf("%w: %s: no table, expected one to train on and one that is held out", ErrData, from)
+	}
+	labels := len(t.Class)
+	if t.Target != nil {
+		labels = len(t.Target)
+	}
+	if t.Rows < least || len(t.Names) == 0 || len(t.X) != t.Rows*len(t.Names) || labels != t.Rows {
+		return fmt.Errorf("%w: %s: %d rows of %d columns with %d numbers and %d labels, expected at least %d rows and all of each",
+			ErrData, from, t.Rows, len(t.Names), len(t.X), labels, least)
+	}
+	return nil
+}
+
 func (d *Table) kind() string  { return "table" }
 func (d *Table) where() string { return d.From }
 func (d *Table) unit() string  { return "rows" }
@@ -89,6 +101,15 @@ func (d *Table) content() [][]byte {
 }
 
 func (d *Table) check(m *Model) error {
+	for _, t := range []*data.Table{d.Train, d.Held} {
+		if err := whole(t, d.From, 1); err != nil {
+			return err
+		}
+	}
+	if len(d.Held.Names) != len(d.Train.Names) || (d.Held.Target == nil) != (d.Train.Target == nil) {
+		return fmt.Errorf("%w: %s: the rows held out have %d columns and those to train on %d, expected as many, and classes or numbers in both",
+			ErrData, d.From, len(d.Held.Names), len(d.Train.Names))
+	}
 	if n := len(d.Train.Classes); m.Classes > 0 && n > m.Classes {
 		return fmt.Errorf("%w: %s: column %q has %d values, so %d classes; %s has %d; if it is a number to predict, read the table with data.TableOptions.Regression",
 			ErrData, d.From, d.Train.Label, n, n, m.Name, m.Classes)

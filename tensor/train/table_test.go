@@ -102,6 +102,11 @@ func testTableErrors(t *devicetest.T) {
 	noBuild, noContext := own(2), own(2)
 	noBuild.Build = nil
 	noContext.Data = "text"
+	noNet := own(2)
+	noNet.Build = func(*tensor.Session) (nn.Layer, error) { return nil, nil }
+	d, numbers := points(t, 10, false), points(t, 10, true)
+	narrow := *d.Held
+	narrow.Names, narrow.X = narrow.Names[:1], narrow.X[:narrow.Rows]
 	for _, c := range []struct {
 		m    *Model
 		d    Data
@@ -110,14 +115,24 @@ func testTableErrors(t *devicetest.T) {
 	}{
 		{own(2), three, ErrData, `points: column "half" has 3 values, so 3 classes; own has 2; if it is a number to predict`},
 		{own(2), someText(), ErrData, "own learns from table, and "},
-		{noBuild, three, ErrModel, `"own" has no Build`},
+		{noBuild, d, ErrModel, `"own" has no Build`},
+		{noNet, d, ErrModel, `Build of "own" returned neither a network nor an error`},
+		{own(2), &Table{Train: d.Train, From: "half"}, ErrData, "half: no table"},
+		{own(2), &Table{Held: d.Held, From: "half"}, ErrData, "half: no table"},
+		{own(2), &Table{Train: d.Train, Held: &narrow, From: "cut"}, ErrData, "cut: the rows held out have 1 columns and those to train on 2"},
+		{own(2), &Table{Train: d.Train, Held: numbers.Held, From: "both"}, ErrData, "classes or numbers in both"},
+		{own(2), &Table{Train: &data.Table{Rows: 9, Names: d.Train.Names}, Held: d.Held, From: "bare"}, ErrData, "bare: 9 rows of 2 columns with 0 numbers"},
 		{noContext, someText(), ErrModel, "own has Context 0"},
 	} {
 		if _, err := c.m.Train(t.Context(), inProcess(t), c.d, nil); !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%v, expected %q", err, c.says)
 		}
 	}
+	if _, err := noBuild.Export(t.Context(), inProcess(t), "none", t.TempDir()); !errors.Is(err, ErrModel) {
+		t.Errorf("export without a Build: %v", err)
+	}
 	for _, table := range []*data.Table{
+		{Rows: 5, Class: make([]int64, 5)},
 		{Names: []string{"x"}, Rows: 4, X: make([]float32, 4), Class: make([]int64, 4)},
 		{Names: []string{"x"}, Rows: 5, X: make([]float32, 4), Class: make([]int64, 5)},
 		{Names: []string{"x"}, Rows: 5, X: make([]float32, 5), Target: make([]float32, 4)},

@@ -78,7 +78,11 @@ func ModelOf(path string) (*Model, error) {
 		defer c.Close()
 		notes = c.Notes
 	}
-	m, err := Find(notes[noteModel])
+	name, said := notes[noteModel]
+	m, err := Find(name)
+	if err != nil && said {
+		return nil, fmt.Errorf("%s is of a program's own model: %w", path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s does not say which model it is of: %w", path, err)
 	}
@@ -127,7 +131,7 @@ func load(ctx context.Context, path string, params []tensor.Named) error {
 
 // open builds the model with the weights at path.
 func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.Layer, error) {
-	net, err := m.Build(s)
+	net, err := m.network(s)
 	if err != nil {
 		return nil, err
 	}

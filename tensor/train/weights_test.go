@@ -74,7 +74,7 @@ func testAfterTraining(t *devicetest.T) {
 	if _, err := m.Evaluate(t.Context(), s, someText(), other); !errors.Is(err, nn.ErrMismatch) {
 		t.Errorf("another model's weights: %v", err)
 	}
-	net, err := m.Build(s)
+	net, err := m.network(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func newExport() *cobra.Command {
 		Short: "write a trained model's weights for other programs",
 		Long: `Export writes the weights of a checkpoint, or those that train --save has saved, to a folder: model.safetensors and, of a
 language model, the config.json with which loaders of other libraries take the folder for a published model. With a
-name that ends in .safetensors it writes that file alone. The folder is made if it is not there, and files of an export before
-are replaced.
+name that ends in .safetensors it writes that file, and no config.json unless it is named model.safetensors. The folder is made
+if it is not there. Files of an export before are replaced, another program's model.safetensors and config.json are not.
 
   ringside train --checkpoint run
   ringside export --load run --to published

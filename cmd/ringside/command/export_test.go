@@ -64,6 +64,7 @@ func TestExport(t *testing.T) {
 		{[]string{"export", "--load", kept, "--to", theirs}, "another program's"},
 		{[]string{"export", "--load", kept, "--to", folder, "--model", "qwen3-small"}, "weights of qwen3-tiny, expected those of qwen3-small"},
 		{[]string{"export", "--load", kept, "--to", text}, "train: write "},
+		{[]string{"export", "--load", kept, "--to", kept}, "a checkpoint is there"},
 	} {
 		if out, _, err := execute(t, c.args...); err == nil || out != "" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %q, %v, expected %q", c.args, out, err, c.says)
