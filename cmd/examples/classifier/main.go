@@ -1,8 +1,8 @@
 // Command classifier trains a network on a table of comma-separated values, whose last
 // column is the class, and says how often it is right about rows that it did not see.
 // Without an argument it takes points.csv: two features, three classes. With -predict it
-// prints the class of each row of another table, which has the columns but no class, by
-// the weights that -save has saved.
+// prints the class of each row of another table, which has the same columns by name but
+// no class, by the weights that -save has saved.
 //
 //	go run .
 //	go run . -epochs 300 -save model.safetensors mine.csv
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -92,7 +93,7 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 	if err != nil {
 		return err
 	}
-	if len(table.Names) != len(of.Columns) {
+	if !slices.Equal(table.Names, of.Columns) {
 		return fmt.Errorf("%s has the columns %q, expected %q", path, table.Names, of.Columns)
 	}
 	sess, err := client.Open(ctx, nil)
@@ -121,6 +122,11 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 }
 
 func run(ctx context.Context, path string, epochs int, save string) error {
+	if save != "" { // fail now rather than after the training
+		if err := safetensors.Writable(save); err != nil {
+			return err
+		}
+	}
 	table, err := data.ReadCSVFile(path, nil)
 	if err != nil {
 		return err

@@ -49,10 +49,16 @@ func TestPredict(t *testing.T) {
 	if right < table.Rows*8/10 {
 		t.Errorf("%d of %d rows are right", right, table.Rows)
 	}
-	if err := os.WriteFile(rows, []byte("x\n1\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"x\n1\n", "y,x\n1,1\n"} {
+		if err := os.WriteFile(rows, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := predict(t.Context(), &out, weights, rows); err == nil || !strings.Contains(err.Error(), `expected ["x" "y"]`) {
+			t.Errorf("a table that begins with %.4q: %v", text, err)
+		}
 	}
-	if err := predict(t.Context(), &out, weights, rows); err == nil || !strings.Contains(err.Error(), `expected ["x" "y"]`) {
-		t.Errorf("a table without a column: %v", err)
+	// before the table is read
+	if err := run(t.Context(), "none.csv", 1, filepath.Join(dir, "none", "w.safetensors")); err == nil || !strings.Contains(err.Error(), "none is not there") {
+		t.Errorf("saved to a folder that is not there: %v", err)
 	}
 }
