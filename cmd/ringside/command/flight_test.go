@@ -52,7 +52,7 @@ func TestFlightOfACluster(t *testing.T) {
 	}
 	for what, says := range map[string][]string{
 		`the dispatcher's last events are in (\S+\.txt)`: {"the last events of this dispatcher: process ", `failed at `, `worker \"w0\"`, "worker joined", "session placed"},
-		`this client's last batches are in (\S+\.txt)`:   {"the last events of this client: process ", "session lost", "answered     run #1, program ", " of 2 operations, 1 values read\n"},
+		`this client's last batches are in (\S+\.txt)`:   {"the last events of this client: process ", "session lost", "answered     run #", " of 2 operations, 1 values read\n"},
 	} {
 		m := regexp.MustCompile(what).FindStringSubmatch(err.Error())
 		if m == nil {
