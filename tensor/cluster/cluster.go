@@ -79,7 +79,7 @@ func Sweep(dir string, log *slog.Logger) {
 
 // start starts everything and waits for it to be connected.
 func (c *Cluster) start() error {
-	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr, ListenTCP: c.o.ListenTCP, SecretFile: c.o.SecretFile, TLS: c.o.TLS}); err != nil {
+	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr, ListenTCP: c.o.ListenTCP, SecretFile: c.o.SecretFile, Flight: c.o.Flight, TLS: c.o.TLS}); err != nil {
 		return err
 	}
 	var m *client.Monitor
@@ -109,7 +109,7 @@ func (c *Cluster) start() error {
 			on = c.o.Devices[i%len(c.o.Devices)]
 		}
 		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, TLS: c.o.TLS, Threads: c.o.Threads, Device: on,
-			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork, Batch: c.o.Batch}); err != nil {
+			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork, Batch: c.o.Batch, Flight: c.o.Flight}); err != nil {
 			return err
 		}
 	}

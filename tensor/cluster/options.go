@@ -65,6 +65,10 @@ type Options struct {
 	// that of the worker.
 	Batch int
 
+	// Flight is where processes of their own write their last events down: a folder, or
+	// "off". Default theirs.
+	Flight string
+
 	// Addr is the dispatcher's socket. Default: a unique one in Dir. Its directory is
 	// made if it does not exist.
 	Addr string
@@ -90,7 +94,8 @@ type Options struct {
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
 	// N", "--device D", "--session-mib N", "--memory-mib N", "--shm PLACE", "--max-work
 	// N" and "--batch-messages N" if those are set, and "--listen-tcp HOST:PORT" and
-	// "--secret-file FILE" if ListenTCP and SecretFile are; of TLS "--tls" and its files.
+	// "--secret-file FILE" if ListenTCP and SecretFile are; for both "--flight FOLDER" if
+	// Flight is, and of TLS "--tls" and its files.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died, and the dispatcher once it has had all
@@ -126,6 +131,7 @@ type Child struct {
 	Shm                   string
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
+	Flight                string // empty: its own default
 	TLS                   ipc.TLSFiles
 }
 
@@ -156,7 +162,7 @@ func DefaultArgs(c Child) []string {
 		if c.SecretFile != "" {
 			args = append(args, "--secret-file", c.SecretFile)
 		}
-		return append(args, TLSArgs(c.TLS)...)
+		return append(args, c.bothArgs()...)
 	}
 	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
 	if c.Threads > 0 {
@@ -179,6 +185,14 @@ func DefaultArgs(c Child) []string {
 	}
 	if c.Batch > 0 {
 		args = append(args, "--batch-messages", strconv.Itoa(c.Batch))
+	}
+	return append(args, c.bothArgs()...)
+}
+
+// bothArgs are the arguments that dispatchers and workers take.
+func (c *Child) bothArgs() (args []string) {
+	if c.Flight != "" {
+		args = append(args, "--flight", c.Flight)
 	}
 	return append(args, TLSArgs(c.TLS)...)
 }

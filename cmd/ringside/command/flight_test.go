@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,13 +18,7 @@ import (
 func TestFlightOfACluster(t *testing.T) {
 	runtimeDir(t)
 	dir := t.TempDir()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "up", "-n", "1")
-	cmd.Env = append(os.Environ(), "RINGSIDE_FLIGHT="+dir)
-	up := startCmd(t, cmd)
+	up := startCmd(t, ringside(t, "up", "-n", "1", "--flight", dir))
 	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func (p *place) whereFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
 	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
 	p.far.flags(f)
-	flightFlag(f, &p.flight, "the last batches of a session that is lost")
+	flightFlag(f, &p.flight, "the last batches of a session that is lost, and what its own cluster writes down")
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -253,7 +253,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := startCluster(ctx, &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	c, err := startCluster(ctx, &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Flight: p.flight, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ func newUp() *cobra.Command {
 		batch           int
 		session, memory int64
 		addr, far       string
+		flight          string
 		known           keys
 		place, on       string
 		rec             recording
@@ -129,7 +130,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			}
 			workers = len(devices)
 			c, err := startCluster(cmd.Context(), &cluster.Options{
-				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Flight: flight, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -186,6 +187,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
 	batchFlag(c.Flags(), &batch)
+	flightFlag(c.Flags(), &flight, "the dispatcher's last events and workers' last collectives when a session is lost")
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	known.flags(c.Flags())
 	rec.flags(c.Flags())
