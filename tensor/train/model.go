@@ -12,7 +12,8 @@ import (
 )
 
 // Model is a model that Train trains: one of Models, or a program's own. Checkpoints and
-// saved weights have its name.
+// saved weights have its name. A program that predicts calls Build, has nn.Load read the
+// file of Options.Save into the network's Params, and calls Forward in Session.NoGrad.
 type Model struct {
 	Name     string
 	Doc      string  // one line
