@@ -62,7 +62,8 @@ func Find(name string) (*Model, error) {
 
 // Load loads the model's data: path is a folder of images in MNIST's format, a file or
 // folder of text, or a file of comma-separated values whose last column is the class. An
-// empty path is Fashion-MNIST in a distribution's folder, or the text that comes with Go.
+// empty path is Fashion-MNIST in a distribution's folder, or the text that comes with Go;
+// there is no such table.
 func (m *Model) Load(path string) (Data, error) {
 	switch m.Data {
 	case "images":

@@ -33,6 +33,9 @@ type Table struct {
 // LoadTable loads the file of comma-separated values at path and holds every fifth row
 // out, as SplitTable does.
 func LoadTable(path string, o *data.TableOptions) (*Table, error) {
+	if path == "" {
+		return nil, fmt.Errorf("%w: no file of a table, expected its path", ErrData)
+	}
 	t, err := data.ReadCSVFile(path, o)
 	if err != nil {
 		return nil, err

@@ -141,6 +141,9 @@ func testTableErrors(t *devicetest.T) {
 			t.Errorf("%d rows: %v", table.Rows, err)
 		}
 	}
+	if _, err := own(2).Load(""); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "no file of a table") {
+		t.Errorf("a table without a path: %v", err)
+	}
 	if _, err := LoadTable(filepath.Join(t.TempDir(), "none.csv"), nil); err == nil {
 		t.Error("a file that is not there was loaded")
 	}
