@@ -46,8 +46,9 @@ type TableOptions struct {
 	Ops, DTypes, Layouts []string
 	// Level is that of our kernels; nil is the best that the machine has.
 	Level *isa.Level
-	// Saved has rows that were measured before and are not measured again. It gets every
-	// other row as soon as that is measured. nil keeps none.
+	// Saved has rows that were measured before and are not measured again, unless that
+	// was on another CPU. It gets every other row as soon as that is measured. nil keeps
+	// none.
 	Saved *SavedRows
 }
 
@@ -66,6 +67,7 @@ type OpRow struct {
 	Bench     string  `json:"bench"`
 	Row       string  `json:"row"`
 	Level     string  `json:"level"` // of our kernels
+	CPU       string  `json:"cpu"`   // model, as the kernel names it
 	Rounds    int     `json:"rounds"`
 	Ours      float64 `json:"ours_ms"`
 	Torch     float64 `json:"torch_ms"`

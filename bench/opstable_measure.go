@@ -55,6 +55,7 @@ func (t *opsTable) all(rows []tableRow) error {
 		got, err := t.measure(&left[i])
 		if err != nil {
 			lost = append(lost, fmt.Sprintf("%s: %v", left[i].name(), err))
+			t.anew()
 		} else {
 			t.Rows = append(t.Rows, got)
 			check(t.Table.Saved.add(got))
@@ -71,6 +72,16 @@ func (t *opsTable) all(rows []tableRow) error {
 		return fmt.Errorf("%w: %d of %d: %s", ErrNoRow, len(lost), len(rows), strings.Join(lost, "; "))
 	}
 	return nil
+}
+
+// anew lets the next row begin by itself after one that failed: with a session without an
+// error, and operands of its own.
+func (t *opsTable) anew() {
+	_ = t.sess.ClearErr() // all has the row's
+	for _, x := range t.operands {
+		x.Free()
+	}
+	t.operands = nil
 }
 
 // bars adds the figures that have limits.
@@ -95,7 +106,7 @@ func (t *opsTable) bars() {
 
 // measure measures a row on both sides. An error is that of this row alone.
 func (t *opsTable) measure(x *tableRow) (got OpRow, err error) {
-	got = OpRow{Bench: t.Bench, Row: x.name(), Level: t.Table.level().String()}
+	got = OpRow{Bench: t.Bench, Row: x.name(), Level: t.Table.level().String(), CPU: ThisMachine().CPU}
 	if err := t.prepare(x); err != nil {
 		return got, err
 	}

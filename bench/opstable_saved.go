@@ -15,18 +15,19 @@ import (
 // that is interrupted leaves those that it has measured.
 type SavedRows struct {
 	file *os.File
+	cpu  string  // of this machine
 	had  []OpRow // when it was opened
 }
 
 // OpenRows opens a file of rows, which it makes if there is none. Other lines of a report
-// are passed over. A last line without its end, which an interrupted run left, is cut
-// off.
+// are passed over. The beginning of a row as the last line, which an interrupted run
+// left, is cut off.
 func OpenRows(path string) (*SavedRows, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("bench: saved rows: %w", err)
 	}
-	s := &SavedRows{file: f}
+	s := &SavedRows{file: f, cpu: ThisMachine().CPU}
 	if err := s.read(); err != nil {
 		return nil, errors.Join(fmt.Errorf("bench: saved rows in %s: %w", path, err), f.Close())
 	}
@@ -39,6 +40,9 @@ func (s *SavedRows) read() error {
 		return err
 	}
 	whole := bytes.LastIndexByte(text, '\n') + 1
+	if last := text[whole:]; !isBeginning(last) {
+		return fmt.Errorf("last line %.40q, expected the beginning of one of bench ops-table --resume", last)
+	}
 	for i, line := range bytes.SplitAfter(text[:whole], []byte("\n")) {
 		if len(line) == 0 {
 			continue
@@ -58,14 +62,23 @@ func (s *SavedRows) read() error {
 	return err
 }
 
-// rows returns those of kernels of a level, by name; none of nil.
+// isBeginning reports whether a line that lacks its end may be a row: another file than
+// one of rows is not cut off.
+func isBeginning(line []byte) bool {
+	const row = `{"bench":"ops-table",`
+	n := min(len(line), len(row))
+	return string(line[:n]) == row[:n]
+}
+
+// rows returns those of this machine's CPU and of kernels of a level, by name; none of
+// nil.
 func (s *SavedRows) rows(level isa.Level) map[string]OpRow {
 	out := map[string]OpRow{}
 	if s == nil {
 		return out
 	}
 	for _, row := range s.had {
-		if row.Level == level.String() && row.Ours > 0 {
+		if row.CPU == s.cpu && row.Level == level.String() && row.Ours > 0 {
 			out[row.Row] = row
 		}
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,7 +148,7 @@ func (p *tableStandIn) row(q *rowQuestion) torchReply {
 	return torchReply{MS: []float64{1e6, 1e6}}
 }
 
-// standInTable is a table of four rows beside a stand-in. Two of them fail.
+// standInTable is a table of four rows beside a stand-in. The first and the last fail.
 func standInTable(t *testing.T, saved *SavedRows) (*opsTable, *tableStandIn, []tableRow) {
 	t.Helper()
 	peer := &tableStandIn{}
@@ -155,11 +156,11 @@ func standInTable(t *testing.T, saved *SavedRows) (*opsTable, *tableStandIn, []t
 	table := &opsTable{run: r, sess: tableSession(t), torch: peer, limit: maxOpsWorst, bandwidth: 1e6}
 	x := of(tensor.F32, 16, 16)
 	return table, peer, []tableRow{
+		// of shapes that can't be multiplied
+		{op: tensor.OpMul, in: []operand{x, of(tensor.F32, 16, 3)}, torch: "mul"},
 		{op: tensor.OpExp, in: []operand{x}, torch: "exp"},
 		{op: tensor.OpAdd, in: []operand{x, x}, torch: "lacks"},
 		{op: tensor.OpLog, in: []operand{x}, torch: "fails"},
-		// of shapes that can't be multiplied
-		{op: tensor.OpMul, in: []operand{x, of(tensor.F32, 16, 3)}, torch: "mul"},
 	}
 }
 
@@ -193,11 +194,12 @@ func TestOpsTableRowsFail(t *testing.T) {
 	}
 }
 
-// A line that an interrupted run left without its end is cut off, and another one is an
-// error that names it.
+// A line that an interrupted run left without its end is cut off. Rows of another CPU are
+// not taken for this one's.
 func TestSavedRowsCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
-	text := `{"row":"exp f32[2]","level":"go","ours_ms":2}` + "\n" + `{"bar":"x"}` + "\n" + `{"row":"log`
+	text := fmt.Sprintf(`{"row":"exp f32[2]","level":"go","cpu":%q,"ours_ms":2}`, ThisMachine().CPU) + "\n" +
+		`{"row":"cos f32[2]","level":"go","cpu":"another","ours_ms":2}` + "\n" + `{"bar":"x"}` + "\n" + `{"bench":"ops-table","row":"log`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +214,24 @@ func TestSavedRowsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(got), "\n") != 3 || strings.Contains(string(got), `"log`) {
+	if err != nil || strings.Count(string(got), "\n") != 4 || strings.Contains(string(got), `"log`) {
 		t.Errorf("the file is %s, %v", got, err)
 	}
-	if err := os.WriteFile(path, []byte("row\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenRows(path); err == nil || !strings.Contains(err.Error(), "line 1: ") {
-		t.Errorf("a file of something else: %v", err)
+}
+
+// A file of something else is an error that names the line, and keeps what it has.
+func TestSavedRowsOfAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	for text, says := range map[string]string{"row\n": "line 1: ", "{\"bench\":\"notes\"}": "last line ", "{}\nnotes": "last line "} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenRows(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("a file of %q: %v, expected %q", text, err, says)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("a file of %q has become %q, %v", text, got, err)
+		}
 	}
 }
 
