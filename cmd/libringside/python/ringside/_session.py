@@ -249,15 +249,25 @@ def scope(session: Session | None = None) -> Iterator[Scope]:
     try:
         yield made
     finally:
-        lib = s._lib
-        s._scopes.remove(made)
-        for h, tensor in list(made._made.items()):
-            if h in made._kept:
-                s._note(tensor)
-            else:
-                tensor._d = None  # nothing is known of it: the library sees its next use, and refuses it
-        s._plain = s._ahead and not s._scopes
-        _native.number(lib.ringside_scope(s._id, mark, _ops.pack(list(made._kept)), len(made._kept)))
+        try:
+            s._hand()  # an error of what was recorded does not keep the scope open
+        finally:
+            _end(s, made, mark)
+
+
+def _end(s: Session, made: Scope, mark: int) -> None:
+    """Frees what was made in a scope since mark."""
+    n = s._library.ringside_scope(s._id, mark, _ops.pack(list(made._kept)), len(made._kept))
+    s._scopes.remove(made)
+    for tensor in [ref() for ref in made._made.valuerefs()]:
+        if tensor is None:
+            continue
+        if tensor._h in made._kept:
+            s._note(tensor)
+        else:
+            tensor._d = None  # nothing is known of it: the library sees its next use, and refuses it
+    s._plain = s._ahead and not s._scopes
+    _native.number(n)
 
 
 def _lines_are_whole() -> bool:

@@ -442,6 +442,21 @@ def test_recorded_ahead_in_scopes():
         np.testing.assert_allclose(w.numpy(), np.exp(np.full(4, 4.0)), rtol=1e-6)
 
 
+def test_scope_ends_by_an_error():
+    """An operation that fails when a scope's end hands it over does not keep the scope open."""
+    with rs.session(in_process=True) as s:
+        x = rs.ones(4)
+        rs.exp(x).numpy()  # known now
+        with pytest.raises(rs.errors.RingsideError, match="no such handle"):
+            with rs.scope():
+                gone = rs.exp(x)
+                exp = rs._ops.op("exp").t
+                s._calls.append(rs._ops.pack_t(exp, s._next(), 12345))
+        assert s._plain
+        with pytest.raises(rs.errors.Released):
+            gone.numpy()
+
+
 def test_errors_name_the_line():
     with rs.session(in_process=True):
         x = rs.ones((2, 3))
