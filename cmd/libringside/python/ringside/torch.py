@@ -278,6 +278,9 @@ class ProcessGroupRingside(ProcessGroup):
               inline=INLINE):
         """Makes a call of buffers, which are dense tensors. One of at most inline bytes does
         not begin yet."""
+        for parts in (send, recv):
+            if parts is not None and len(parts) != self._size:
+                raise RingsideError(f"ringside: {len(parts)} tensors or sizes for {self._size} ranks, expected one for each")
         n, m = (0 if t is None else _bytes(t) for t in (dst, src))
         request = native.pack_request(self._handle, kind, op, dtype, peer, dst.data_ptr() if n else 0, n,
                                       src.data_ptr() if m else 0, m, _address(send), _address(recv))
@@ -334,8 +337,8 @@ class ProcessGroupRingside(ProcessGroup):
             number, size = plain
             n = t.numel() * size
             at = t.data_ptr() if n else 0
-            self._calls += 1
             request = native.pack_request(self._handle, native.ALL_REDUCE, _reduction(op), number, 0, at, n, at, n, 0, 0)
+            self._calls += 1
             return self._issue(request, tensors, t, n <= INLINE)
         flat = torch.cat([_dense(t).reshape(-1) for t in tensors])
         work = self._fold(native.ALL_REDUCE, tensors, flat, flat, op)
@@ -366,13 +369,17 @@ class ProcessGroupRingside(ProcessGroup):
             out = x.new_empty((self._size * most, *x.shape[1:]))
             return out, self._make(native.ALL_GATHER, [t], out, here, finish=finish)
 
-        def finish():  # the other call is done by then
+        def finish():
+            while not places._poll(native.POLL):
+                pass
+            if places._error is not None:
+                raise places._error
             rows = torch.cat([torch.arange(r * most, r * most + n) for r, n in enumerate(counts.tolist())])
             total = torch.sparse_coo_tensor(indices[rows].t(), values[rows], t.shape)
             with torch.no_grad():
                 t.copy_(total.coalesce())
 
-        indices, _ = gather(mine.indices().t())
+        indices, places = gather(mine.indices().t())
         values, work = gather(mine.values(), finish)
         return work
 

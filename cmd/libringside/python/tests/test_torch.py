@@ -188,6 +188,23 @@ def _uneven(dist, rank, size, gloo):
             strided.unique().tolist() == [3] and objects == [{"rank": other} for other in range(size)])
 
 
+def _too_few(dist, rank, size, gloo):
+    """Fewer parts than ranks, of each call that takes parts: what is said of them."""
+    one, said = [torch.ones(1)], []
+    for call in (lambda: dist.reduce_scatter(torch.zeros(1), one), lambda: dist.all_to_all([torch.zeros(1)], one),
+                 lambda: dist.all_to_all_single(torch.zeros(2), torch.ones(2), [2], [2])):
+        try:
+            call()
+        except RuntimeError as e:
+            said.append("1 tensors or sizes for 2 ranks" in str(e))
+    dist.all_reduce(one[0])
+    return said + one[0].tolist()
+
+
+def test_too_few_parts(tmp_path):
+    assert run(_too_few, 2, tmp_path) == dict.fromkeys(range(2), [True, True, True, 2.0])
+
+
 def test_uneven(tmp_path):
     """Parts may have several lengths, tensors any strides, and objects go as they do."""
     assert run(_uneven, 3, tmp_path) == {0: True, 1: True, 2: True}
@@ -456,6 +473,7 @@ def _sparse(dist, rank, size, gloo):
             work.wait()
         dist.all_reduce(b, group=gloo)
         assert a.is_sparse and a.to_dense().allclose(b.to_dense()), (a, b)
+    assert not dist.distributed_c10d._get_default_group()._live  # no call that is not ended
     try:
         dist.all_reduce(a, op=dist.ReduceOp.MAX)
     except RuntimeError as e:
