@@ -251,3 +251,34 @@ func TestOpsTable(t *testing.T) {
 		}
 	}
 }
+
+// PyTorch's side answers rows after those that fail, in whatever way that is.
+func TestOpsTablePeer(t *testing.T) {
+	if testsize.Sampled() {
+		t.Skip("a process of PyTorch takes its time to start")
+	}
+	r := &run{Options: &Options{}, Report: &Report{}, ctx: t.Context()}
+	t.Cleanup(func() {
+		for _, end := range slices.Backward(r.ends) {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	needTorch(t, try(func() {
+		p := r.torchPeer(r.torch(), 1, untuned)
+		for _, c := range []struct{ row, want string }{
+			{"torch.no_such(a)", "no_such"}, {"next(iter(()))", "StopIteration"}, {"a @ torch.rand(3, 3)", "cannot be multiplied"},
+		} {
+			if got := p.row(&rowQuestion{Row: c.row, Setup: []string{"torch.rand(2)"}, Turn: 1, Most: 1}); !strings.Contains(got.Error, c.want) {
+				t.Errorf("%s: %+v, expected an error with %q", c.row, got, c.want)
+			}
+		}
+		if got := p.row(&rowQuestion{Row: "a & a", Setup: []string{"torch.rand(2)"}, Turn: 1, Most: 1}); !got.Lacks {
+			t.Errorf("a row that PyTorch lacks: %+v", got)
+		}
+		if got := p.row(&rowQuestion{Row: "torch.exp(a)", Setup: []string{"torch.rand(2)"}, Turn: 1, Most: 1}); len(got.MS) != 1 {
+			t.Errorf("a row after them: %+v", got)
+		}
+	}))
+}
