@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	o := train.Options{LossEvery: 100}
+	o := train.Options{LossEvery: 100, Every: 500}
 	flag.IntVar(&o.Steps, "steps", 1000, "optimizer steps")
 	flag.StringVar(&o.Checkpoint, "checkpoint", "", "folder in which the run is kept, and from which it goes on")
 	flag.StringVar(&o.Save, "save", "", "safetensors file for the weights")

@@ -16,7 +16,7 @@ import (
 
 // reasonWait is how long the client waits for the dispatcher's reason why a
 // connection ended.
-const reasonWait = 2 * time.Second
+const reasonWait = 5 * time.Second
 
 // dataConn is a data connection to a worker that shares no memory with the client: it
 // carries tensors alone. Any goroutine may call close; the rest belongs to the engine's.
