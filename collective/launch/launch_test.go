@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,6 +165,37 @@ until [ -e 0 ] && [ -e 2 ]; do sleep 0.01; done; %s`, dir, c.script, end))
 				t.Errorf("%+v", sum)
 			}
 		})
+	}
+}
+
+// saying is a writer of a log that calls itself for each record.
+type saying func(record string)
+
+func (f saying) Write(b []byte) (int, error) {
+	f(string(b))
+	return len(b), nil
+}
+
+// TestSlowToEnd: which ranks are waited for is said once, when others than the failed one
+// take their time to end. Rank 0 ends when that was said.
+func TestSlowToEnd(t *testing.T) {
+	dir := t.TempDir()
+	o, out := options(t, 2, fmt.Sprintf(`cd %s
+if [ $RANK = 0 ]; then trap 'until [ -e said ]; do sleep 0.01; done; exit 0' TERM; touch started; while :; do sleep 0.01; done; fi
+until [ -e started ]; do sleep 0.01; done; exit 7`, dir))
+	o.Grace = guard
+	var records []string
+	o.Logger = slog.New(slog.NewTextHandler(saying(func(record string) {
+		records = append(records, record)
+		if err := os.WriteFile(filepath.Join(dir, "said"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}), nil))
+	if _, err := run(t, o); !errors.Is(err, ErrFailed) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if want := `msg="a rank failed, waiting for the others to end" failed=1 ranks=[0] "at most"=`; len(records) != 1 || !strings.Contains(records[0], want) {
+		t.Errorf("%q, expected %q alone", records, want)
 	}
 }
 
