@@ -20,6 +20,7 @@ type peer struct {
 	warm int // rounds in which it is looked at in any case
 	// silent: a worker that has not answered in time, and was not heard since
 	silent bool
+	events string // of a silent worker: where the events are, for errors of its sessions
 
 	msg    ipc.Message // the oldest message, when held
 	held   bool

@@ -72,7 +72,10 @@ func (x *silence) passOver(now time.Time) (worked bool) {
 		}
 		if s.begun {
 			text := fmt.Sprintf("worker %q (pid %d) has not answered for %v", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait)
-			d.failSession(s, wire.CodeWorkerGone, text+d.flight.recorded(errors.New(text)))
+			if o.worker.events == "" {
+				o.worker.events = d.flight.recorded(errors.New(text))
+			}
+			d.failSession(s, wire.CodeWorkerGone, text+o.worker.events)
 			continue
 		}
 		x.move(s)
@@ -117,7 +120,7 @@ func (x *silence) move(s *session) {
 // heard is called when a worker that was silent has said something.
 func (x *silence) heard(w *peer) {
 	d := x.d
-	w.silent = false
+	w.silent, w.events = false, ""
 	d.log.Info("worker answers again", "worker", w.who.Name, "pid", w.who.PID)
 	for _, s := range slices.Clone(d.waiting) {
 		d.place(s)

@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"os"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,30 @@ func TestSilentWorkers(t *testing.T) {
 		w0.toOpen()
 		b.fail(wire.CodeNoWorker, "has not answered for 1s")
 	})
+}
+
+// TestSilentWorkerIsWrittenDownOnce has two sessions fail because of one silent worker:
+// the last events are written once, and both errors name the file.
+func TestSilentWorkerIsWrittenDownOnce(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, dispatcher.Options{AnswerWait: time.Second, Flight: dir})
+		w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+		clients := []*peer{f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")}
+		for _, c := range clients {
+			c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "s", Workers: 2}))
+			id := w0.toOpen()
+			w1.toOpen()
+			w0.opened(id)
+			c.recv(wire.KindSessionOpened)
+		}
+		for _, c := range clients {
+			c.fail(wire.CodeWorkerGone, "has not answered for 1s; the dispatcher's last events are in "+dir)
+		}
+	})
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("%d files, %v; expected one", len(all), err)
+	}
 }
 
 // TestNumbersOfSurvivors has a session wait for a worker that then says which number the
