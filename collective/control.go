@@ -236,7 +236,9 @@ func (c *control) handle(rank int, m ipc.Message) {
 		var f farewell
 		if json.Unmarshal(m.Body, &f) == nil {
 			p.bye, p.byeAt = true, f.Calls
-			c.group.left.CompareAndSwap(nil, leftGroup(rank, c.group.rank, f.Calls))
+			if d := c.group.left.Load(); d == nil || f.Calls < d.calls {
+				c.group.left.Store(&departure{f.Calls, leftGroup(rank, c.group.rank, f.Calls)})
+			}
 		}
 	case kindAsk:
 		var a answer
@@ -445,6 +447,13 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 		}
 	}
 	return out
+}
+
+// gone reports whether a rank has said goodbye.
+func (c *control) gone(rank int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peers[rank].bye
 }
 
 // leave says goodbye and waits until all the others have too, or have died, or

@@ -127,6 +127,13 @@ func sentinelOf(code string) error {
 	return ErrAborted
 }
 
+// departure says that a rank has closed its group: it made so many calls of all ranks, and
+// later ones fail.
+type departure struct {
+	calls   uint64
+	failure *failure
+}
+
 // leftGroup returns the failure of a call after a rank closed its group.
 func leftGroup(rank, by int, calls uint64) *failure {
 	return &failure{Rank: rank, By: by, err: fmt.Errorf("%w: it closed its group after %d calls", ErrPeerLost, calls)}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -548,4 +549,56 @@ func TestPanicWhileWaiting(t *testing.T) {
 			closes(t, groups[0])
 		})
 	}
+}
+
+// TestLeftBehind: a rank that has closed its group takes nothing back. The others make the
+// calls that it made, plain and persistent, and receive what it sent; the next call fails,
+// as does a send to it.
+func TestLeftBehind(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		x := make([][]int64, len(groups))
+		kept := make([]*Persistent, len(groups))
+		for r, g := range groups {
+			x[r] = []int64{int64(10 * (1 - min(r, 1)))} // 10 at rank 0
+			var err error
+			if kept[r], err = BroadcastInit(g, x[r], 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var through sync.WaitGroup // the first failure ends all ranks' calls
+		through.Add(len(groups) - 1)
+		all(t, groups, func(g *Group) error {
+			mine := x[g.Rank()]
+			if g.Rank() == 0 {
+				return errors.Join(Broadcast(ctx, g, mine, 0), Send(ctx, g, mine, 1), kept[0].Run(ctx), g.Close())
+			}
+			err := g.control.await(ctx, func() bool { return g.left.Load() != nil })
+			for what, call := range []func() error{
+				func() error { return Broadcast(ctx, g, mine, 0) },
+				func() error {
+					if g.Rank() > 1 {
+						return nil
+					}
+					mine[0] = 0
+					return Recv(ctx, g, mine, 0)
+				},
+				func() error { mine[0] = 0; return kept[g.Rank()].Run(ctx) },
+			} {
+				if err = errors.Join(err, call()); err != nil || mine[0] != 10 {
+					t.Errorf("rank %d, call %d: %d, %v", g.Rank(), what, mine[0], err)
+				}
+			}
+			through.Done()
+			through.Wait()
+			next := g.Barrier
+			if g.Rank() == 2 {
+				next = func(ctx context.Context) error { return Send(ctx, g, mine, 0) }
+			}
+			if err := next(ctx); !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), "rank 0 ") {
+				return fmt.Errorf("a call that rank 0 did not make: %w", err)
+			}
+			return nil
+		})
+	})
 }

@@ -137,8 +137,8 @@ type Group struct {
 	bytes    atomic.Uint64
 	children atomic.Uint64 // sub-groups made so far: part of their names
 	failure  atomic.Pointer[failure]
-	// of a rank that closed its group: an error for the next call
-	left atomic.Pointer[failure]
+	// of the ranks that closed their groups, the one with the fewest calls
+	left atomic.Pointer[departure]
 
 	closing sync.Once
 	leaving atomic.Bool // Close was called

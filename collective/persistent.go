@@ -110,8 +110,8 @@ func (p *Persistent) rest(ctx context.Context, seq uint64, flown *flightCall) er
 // finish is rest without the note on the tape.
 func (p *Persistent) finish(ctx context.Context, seq uint64, flown *flightCall) error {
 	g := p.group
-	if g.failure.Load() != nil || g.left.Load() != nil {
-		return g.record(g.refuse(p.numbered(seq).String()))
+	if call := p.numbered(seq); g.failure.Load() != nil || g.forsaken(&call, p.request.Peer) {
+		return g.record(g.refuse(call.String()))
 	}
 	if err := p.direct.Run(ctx, seq); err != nil {
 		return g.record(g.resolve(&protocol.Request{Call: p.numbered(seq)}, err))

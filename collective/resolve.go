@@ -108,8 +108,8 @@ func (g *Group) refuse(call string) error {
 	if g.closed.Load() {
 		return fmt.Errorf("%s: %w", call, net.ErrClosed)
 	}
-	if f := g.left.Load(); f != nil {
-		g.fail(f)
+	if d := g.left.Load(); d != nil {
+		g.fail(d.failure)
 	}
 	return g.blamed(g.failure.Load(), call)
 }
