@@ -449,6 +449,20 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	return out
 }
 
+// forsakes reports whether a call can't be made because a rank has closed its group. The
+// calls of all ranks that it made can, and a Recv, for it may have sent the message
+// before. peer is that of a pair.
+func (c *control) forsakes(call *protocol.Call, peer int) bool {
+	d := c.group.left.Load()
+	switch {
+	case d == nil || call.Kind == protocol.Recv:
+		return false
+	case call.Kind == protocol.Send:
+		return c.gone(peer)
+	}
+	return call.Seq > d.calls
+}
+
 // gone reports whether a rank has said goodbye.
 func (c *control) gone(rank int) bool {
 	c.mu.Lock()

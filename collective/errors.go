@@ -127,8 +127,8 @@ func sentinelOf(code string) error {
 	return ErrAborted
 }
 
-// departure says that a rank has closed its group: it made so many calls of all ranks, and
-// later ones fail.
+// departure says that a rank has closed its group: it made so many calls of all ranks,
+// and later ones fail.
 type departure struct {
 	calls   uint64
 	failure *failure

@@ -551,9 +551,9 @@ func TestPanicWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: a rank that has closed its group takes nothing back. The others make the
-// calls that it made, plain and persistent, and receive what it sent; the next call fails,
-// as does a send to it.
+// TestLeftBehind: a rank that has closed its group takes nothing back. The others make
+// the calls that it made, plain and persistent, and receive what it sent; the next call
+// fails, as does a send to it.
 func TestLeftBehind(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)

@@ -110,7 +110,7 @@ func (p *Persistent) rest(ctx context.Context, seq uint64, flown *flightCall) er
 // finish is rest without the note on the tape.
 func (p *Persistent) finish(ctx context.Context, seq uint64, flown *flightCall) error {
 	g := p.group
-	if call := p.numbered(seq); g.failure.Load() != nil || g.forsaken(&call, p.request.Peer) {
+	if call := p.numbered(seq); g.failure.Load() != nil || g.control.forsakes(&call, p.request.Peer) {
 		return g.record(g.refuse(call.String()))
 	}
 	if err := p.direct.Run(ctx, seq); err != nil {

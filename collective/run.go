@@ -27,7 +27,7 @@ func (g *Group) run(ctx context.Context, r *protocol.Request, over error) error 
 func (g *Group) perform(ctx context.Context, r *protocol.Request, over error) error {
 	g.number(r)
 	flown := g.flight.begin(&r.Call, len(r.Dst), g.born)
-	if g.failure.Load() != nil || g.forsaken(&r.Call, r.Peer) {
+	if g.failure.Load() != nil || g.control.forsakes(&r.Call, r.Peer) {
 		return g.record(g.refuse(r.Call.String()))
 	}
 	paired := r.Call.Kind.Paired()
@@ -57,20 +57,6 @@ func (g *Group) perform(ctx context.Context, r *protocol.Request, over error) er
 	flown.end(g.born)
 	g.count(len(r.Dst))
 	return nil
-}
-
-// forsaken reports whether a call can't be made because a rank has closed its group. What
-// that rank made is there: calls of all ranks up to its last, and what it sent, for which
-// a Recv looks. peer is that of a pair.
-func (g *Group) forsaken(call *protocol.Call, peer int) bool {
-	d := g.left.Load()
-	switch {
-	case d == nil || call.Kind == protocol.Recv:
-		return false
-	case call.Kind == protocol.Send:
-		return g.control.gone(peer)
-	}
-	return call.Seq > d.calls
 }
 
 // number gives the call its number. A pair counts for itself, for the others do not see

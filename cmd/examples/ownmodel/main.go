@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	o := train.Options{LossEvery: 100, Every: 500}
+	o := train.Options{LossEvery: 100}
 	flag.IntVar(&o.Steps, "steps", 1000, "optimizer steps")
 	flag.StringVar(&o.Checkpoint, "checkpoint", "", "folder in which the run is kept, and from which it goes on")
 	flag.StringVar(&o.Save, "save", "", "safetensors file for the weights")
@@ -83,6 +83,7 @@ func run(ctx context.Context, path string, o *train.Options) error {
 		return err
 	}
 	if o.Checkpoint != "" {
+		o.Every = 500
 		kept, err := checkpoint.Open(o.Checkpoint)
 		if err == nil {
 			o.Resume = o.Checkpoint
