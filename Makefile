@@ -235,8 +235,8 @@ tools-torch:
 	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy'; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
 
 tools-python:
-	@/usr/bin/python3 -c 'import torch, numpy, pytest, setuptools, wheel, ensurepip' >/dev/null 2>&1 || \
-		{ $(APT) update && $(APT) install -y python3-torch python3-numpy python3-pytest python3-setuptools python3-wheel python3-venv; }
+	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy, pytest, setuptools, wheel, ensurepip'; } >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp python3-pytest python3-setuptools python3-wheel python3-venv; }
 
 # What Open MPI launches, and the benchmarks beside it, are tested where Open MPI is.
 tools-mpi:
