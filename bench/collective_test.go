@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -217,12 +216,7 @@ func TestCollectiveHosts(t *testing.T) {
 		o.Collective.Sizes = []int{4}
 	}
 	r, err := runScenario(t, "collective", o)
-	if errors.Is(err, nettest.ErrNotAllowed) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	nettest.Need(t, err)
 	checkCollective(t, r, 4)
 	if testing.Short() && (len(r.Bars) != 1 || r.Bars[0].Bar != "tcp_traffic_over_minimum" || !r.Bars[0].OK) {
 		t.Errorf("limits %+v, expected the traffic's and that it holds", r.Bars)

@@ -23,8 +23,8 @@ func withPython(t *testing.T) {
 	t.Setenv("PYTHONPATH", pkg)
 }
 
-// lacks skips a test for what is not here, and fails it in make python-test, which has
-// made that.
+// lacks skips a test for what is not here, and fails it where the environment promises
+// that: make python-test has made the library, make purego installs PyTorch.
 func lacks(t *testing.T, why error) {
 	t.Helper()
 	if os.Getenv("TESTS_NEED_PYTHON") != "" {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -130,12 +129,7 @@ func (f *fixture) processes(t *testing.T, p place, victim int) []string {
 		if p.Apart { // ranks that do not see each other's folder of sockets
 			dir = "/dev/shm"
 			c, err = nettest.Apart(t.Context(), os.Args[0])
-			if errors.Is(err, nettest.ErrNotAllowed) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			nettest.Need(t, err)
 		}
 		c.Env = append(os.Environ(), childVariable+"="+string(spec), "XDG_RUNTIME_DIR="+dir)
 		c.Stderr = os.Stderr

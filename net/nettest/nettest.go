@@ -181,8 +181,19 @@ func (h *Host) Close() {
 	_ = h.wait()
 }
 
-// ForTest is Pair for a test, which ends the hosts. It skips the test where namespaces
-// are not allowed, and only there: any other failure fails the test.
+// Need fails t for an error, but skips it where namespaces are not allowed. With
+// TESTS_NEED_ROOT in the environment, which promises that they are, that fails too.
+func Need(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, ErrNotAllowed) && os.Getenv("TESTS_NEED_ROOT") == "" {
+		t.Skipf("two hosts can't be played here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ForTest is Pair for a test, which ends the hosts. Errors are treated as Need says.
 func ForTest(t testing.TB) [2]*Host {
 	t.Helper()
 	hosts, err := Pair(t.Context())
@@ -192,12 +203,7 @@ func ForTest(t testing.TB) [2]*Host {
 
 func forTest(t testing.TB, hosts [2]*Host, err error) {
 	t.Helper()
-	if errors.Is(err, ErrNotAllowed) {
-		t.Skipf("two hosts can't be played here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Need(t, err)
 	t.Cleanup(func() {
 		for _, h := range hosts {
 			h.Close()
