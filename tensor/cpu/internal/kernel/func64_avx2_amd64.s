@@ -21,7 +21,6 @@ several:
 	VMAXPD      Y1, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y2
@@ -58,7 +57,6 @@ several:
 	VMAXPD      Y1, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y2
@@ -102,7 +100,6 @@ one:
 	VMAXPD      Y1, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y2
@@ -151,7 +148,6 @@ last:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -413,7 +409,6 @@ several:
 	VMAXPD      Y1, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -443,7 +438,6 @@ several:
 	VPSLLQ      $0x34, Y1, Y1
 	VMULPD      Y1, Y2, Y2
 	VSUBPD      ·const_one64+0(SB), Y2, Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PD Y2, Y3, Y1
 	VADDPD      ·const_two64+0(SB), Y1, Y2
 	VDIVPD      Y2, Y1, Y1
@@ -461,7 +455,6 @@ several:
 	VMAXPD      Y1, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -491,7 +484,6 @@ several:
 	VPSLLQ      $0x34, Y1, Y1
 	VMULPD      Y1, Y2, Y2
 	VSUBPD      ·const_one64+0(SB), Y2, Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PD Y2, Y3, Y1
 	VADDPD      ·const_two64+0(SB), Y1, Y2
 	VDIVPD      Y2, Y1, Y1
@@ -516,7 +508,6 @@ one:
 	VMAXPD      Y1, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y1
 	VROUNDPD    $0x08, Y1, Y1
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y1, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y1, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -546,7 +537,6 @@ one:
 	VPSLLQ      $0x34, Y1, Y1
 	VMULPD      Y1, Y2, Y2
 	VSUBPD      ·const_one64+0(SB), Y2, Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PD Y2, Y3, Y1
 	VADDPD      ·const_two64+0(SB), Y1, Y2
 	VDIVPD      Y2, Y1, Y1
@@ -576,7 +566,6 @@ last:
 	VMAXPD      Y2, Y3, Y3
 	VMULPD      ·const_log2e64+0(SB), Y3, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y3, Y3
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y3
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y3
 	VMOVUPS     ·const_expc1164+0(SB), Y4
@@ -606,7 +595,6 @@ last:
 	VPSLLQ      $0x34, Y2, Y2
 	VMULPD      Y2, Y3, Y3
 	VSUBPD      ·const_one64+0(SB), Y3, Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PD Y3, Y4, Y2
 	VADDPD      ·const_two64+0(SB), Y2, Y3
 	VDIVPD      Y3, Y2, Y2
@@ -639,7 +627,6 @@ several:
 	VMAXPD      Y2, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -680,7 +667,6 @@ several:
 	VMAXPD      Y2, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -728,7 +714,6 @@ one:
 	VMAXPD      Y2, Y0, Y0
 	VMULPD      ·const_log2e64+0(SB), Y0, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y0, Y0
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y0
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y0
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -781,7 +766,6 @@ last:
 	VMAXPD      Y3, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y3
 	VROUNDPD    $0x08, Y3, Y3
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y4
@@ -838,7 +822,6 @@ several:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -878,7 +861,6 @@ several:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -925,7 +907,6 @@ one:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -977,7 +958,6 @@ last:
 	VMAXPD      Y3, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y3
 	VROUNDPD    $0x08, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y4
@@ -1029,7 +1009,6 @@ several:
 	VMOVUPS     (DX)(BX*8), Y0
 	VMULPD      Y0, Y0, Y1
 	VMOVUPS     ·const_gelu164+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_gelu364+0(SB), Y1, Y2
 	VMULPD      Y0, Y2, Y1
 	VXORPS      ·const_sign64+0(SB), Y1, Y1
@@ -1039,7 +1018,6 @@ several:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -1074,7 +1052,6 @@ several:
 	VMOVUPS     32(DX)(BX*8), Y0
 	VMULPD      Y0, Y0, Y1
 	VMOVUPS     ·const_gelu164+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_gelu364+0(SB), Y1, Y2
 	VMULPD      Y0, Y2, Y1
 	VXORPS      ·const_sign64+0(SB), Y1, Y1
@@ -1084,7 +1061,6 @@ several:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -1126,7 +1102,6 @@ one:
 	VMOVUPS     (DX)(BX*8), Y0
 	VMULPD      Y0, Y0, Y1
 	VMOVUPS     ·const_gelu164+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_gelu364+0(SB), Y1, Y2
 	VMULPD      Y0, Y2, Y1
 	VXORPS      ·const_sign64+0(SB), Y1, Y1
@@ -1136,7 +1111,6 @@ one:
 	VMAXPD      Y2, Y1, Y1
 	VMULPD      ·const_log2e64+0(SB), Y1, Y2
 	VROUNDPD    $0x08, Y2, Y2
-	VMOVAPS     Y1, Y1
 	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y1
 	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y1
 	VMOVUPS     ·const_expc1164+0(SB), Y3
@@ -1183,7 +1157,6 @@ last:
 	VMASKMOVPS  (DX)(BX*8), Y0, Y1
 	VMULPD      Y1, Y1, Y2
 	VMOVUPS     ·const_gelu164+0(SB), Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PD ·const_gelu364+0(SB), Y2, Y3
 	VMULPD      Y1, Y3, Y2
 	VXORPS      ·const_sign64+0(SB), Y2, Y2
@@ -1193,7 +1166,6 @@ last:
 	VMAXPD      Y3, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y3
 	VROUNDPD    $0x08, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y4
@@ -1248,19 +1220,15 @@ several:
 	VMOVUPS (CX)(DX*8), Y4
 	VANDPS  ·const_abs64+0(SB), Y4, Y4
 	VMAXPD  Y0, Y4, Y0
-	VMOVAPS Y0, Y0
 	VMOVUPS 32(CX)(DX*8), Y4
 	VANDPS  ·const_abs64+0(SB), Y4, Y4
 	VMAXPD  Y1, Y4, Y1
-	VMOVAPS Y1, Y1
 	VMOVUPS 64(CX)(DX*8), Y4
 	VANDPS  ·const_abs64+0(SB), Y4, Y4
 	VMAXPD  Y2, Y4, Y2
-	VMOVAPS Y2, Y2
 	VMOVUPS 96(CX)(DX*8), Y4
 	VANDPS  ·const_abs64+0(SB), Y4, Y4
 	VMAXPD  Y3, Y4, Y3
-	VMOVAPS Y3, Y3
 	ADDQ    $0x00000010, DX
 	SUBQ    $0x00000010, AX
 	JMP     several
@@ -1271,7 +1239,6 @@ one:
 	VMOVUPS (CX)(DX*8), Y4
 	VANDPS  ·const_abs64+0(SB), Y4, Y4
 	VMAXPD  Y0, Y4, Y0
-	VMOVAPS Y0, Y0
 	ADDQ    $0x00000004, DX
 	SUBQ    $0x00000004, AX
 	JMP     one
@@ -1287,7 +1254,6 @@ last:
 	VMASKMOVPS (CX)(DX*8), Y4, Y4
 	VANDPS     ·const_abs64+0(SB), Y4, Y4
 	VMAXPD     Y0, Y4, Y0
-	VMOVAPS    Y0, Y0
 
 done:
 	VMAXPD     Y1, Y0, Y0
@@ -1332,7 +1298,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc164+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc064+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PD  Y4, Y5, Y1
 	VMOVUPS      ·const_cosc664+0(SB), Y4
 	VFMADD213PD  ·const_cosc564+0(SB), Y3, Y4
@@ -1342,10 +1307,8 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Y3, Y4
 	VFMADD213PD  ·const_cosc064+0(SB), Y3, Y4
 	VMOVUPS      ·const_minusHalf64+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPS      ·const_one64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y3, Y5, Y4
 	VPSLLQ       $0x3f, Y2, Y3
 	VPSLLQ       $0x3e, Y2, Y2
@@ -1373,7 +1336,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc164+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc064+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PD  Y4, Y5, Y1
 	VMOVUPS      ·const_cosc664+0(SB), Y4
 	VFMADD213PD  ·const_cosc564+0(SB), Y3, Y4
@@ -1383,10 +1345,8 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Y3, Y4
 	VFMADD213PD  ·const_cosc064+0(SB), Y3, Y4
 	VMOVUPS      ·const_minusHalf64+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPS      ·const_one64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y3, Y5, Y4
 	VPSLLQ       $0x3f, Y2, Y3
 	VPSLLQ       $0x3e, Y2, Y2
@@ -1421,7 +1381,6 @@ one:
 	VFMADD213PD  ·const_sinc264+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc164+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc064+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PD  Y4, Y5, Y1
 	VMOVUPS      ·const_cosc664+0(SB), Y4
 	VFMADD213PD  ·const_cosc564+0(SB), Y3, Y4
@@ -1431,10 +1390,8 @@ one:
 	VFMADD213PD  ·const_cosc164+0(SB), Y3, Y4
 	VFMADD213PD  ·const_cosc064+0(SB), Y3, Y4
 	VMOVUPS      ·const_minusHalf64+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPS      ·const_one64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y3, Y5, Y4
 	VPSLLQ       $0x3f, Y2, Y3
 	VPSLLQ       $0x3e, Y2, Y2
@@ -1474,7 +1431,6 @@ last:
 	VFMADD213PD  ·const_sinc264+0(SB), Y4, Y6
 	VFMADD213PD  ·const_sinc164+0(SB), Y4, Y6
 	VFMADD213PD  ·const_sinc064+0(SB), Y4, Y6
-	VMOVAPS      Y2, Y2
 	VFMADD231PD  Y5, Y6, Y2
 	VMOVUPS      ·const_cosc664+0(SB), Y5
 	VFMADD213PD  ·const_cosc564+0(SB), Y4, Y5
@@ -1484,10 +1440,8 @@ last:
 	VFMADD213PD  ·const_cosc164+0(SB), Y4, Y5
 	VFMADD213PD  ·const_cosc064+0(SB), Y4, Y5
 	VMOVUPS      ·const_minusHalf64+0(SB), Y6
-	VMOVAPS      Y6, Y6
 	VFMADD231PD  Y4, Y5, Y6
 	VMOVUPS      ·const_one64+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PD  Y4, Y6, Y5
 	VPSLLQ       $0x3f, Y3, Y4
 	VPSLLQ       $0x3e, Y3, Y3
@@ -1532,7 +1486,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc164+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc064+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PD  Y3, Y4, Y0
 	VMOVUPS      ·const_cosc664+0(SB), Y3
 	VFMADD213PD  ·const_cosc564+0(SB), Y2, Y3
@@ -1542,10 +1495,8 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Y2, Y3
 	VFMADD213PD  ·const_cosc064+0(SB), Y2, Y3
 	VMOVUPS      ·const_minusHalf64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y2, Y3, Y4
 	VMOVUPS      ·const_one64+0(SB), Y3
-	VMOVAPS      Y3, Y3
 	VFMADD231PD  Y2, Y4, Y3
 	VPSLLQ       $0x3f, Y1, Y2
 	VPSLLQ       $0x3e, Y1, Y1
@@ -1572,7 +1523,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc164+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc064+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PD  Y3, Y4, Y0
 	VMOVUPS      ·const_cosc664+0(SB), Y3
 	VFMADD213PD  ·const_cosc564+0(SB), Y2, Y3
@@ -1582,10 +1532,8 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Y2, Y3
 	VFMADD213PD  ·const_cosc064+0(SB), Y2, Y3
 	VMOVUPS      ·const_minusHalf64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y2, Y3, Y4
 	VMOVUPS      ·const_one64+0(SB), Y3
-	VMOVAPS      Y3, Y3
 	VFMADD231PD  Y2, Y4, Y3
 	VPSLLQ       $0x3f, Y1, Y2
 	VPSLLQ       $0x3e, Y1, Y1
@@ -1619,7 +1567,6 @@ one:
 	VFMADD213PD  ·const_sinc264+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc164+0(SB), Y2, Y4
 	VFMADD213PD  ·const_sinc064+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PD  Y3, Y4, Y0
 	VMOVUPS      ·const_cosc664+0(SB), Y3
 	VFMADD213PD  ·const_cosc564+0(SB), Y2, Y3
@@ -1629,10 +1576,8 @@ one:
 	VFMADD213PD  ·const_cosc164+0(SB), Y2, Y3
 	VFMADD213PD  ·const_cosc064+0(SB), Y2, Y3
 	VMOVUPS      ·const_minusHalf64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y2, Y3, Y4
 	VMOVUPS      ·const_one64+0(SB), Y3
-	VMOVAPS      Y3, Y3
 	VFMADD231PD  Y2, Y4, Y3
 	VPSLLQ       $0x3f, Y1, Y2
 	VPSLLQ       $0x3e, Y1, Y1
@@ -1671,7 +1616,6 @@ last:
 	VFMADD213PD  ·const_sinc264+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc164+0(SB), Y3, Y5
 	VFMADD213PD  ·const_sinc064+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PD  Y4, Y5, Y1
 	VMOVUPS      ·const_cosc664+0(SB), Y4
 	VFMADD213PD  ·const_cosc564+0(SB), Y3, Y4
@@ -1681,10 +1625,8 @@ last:
 	VFMADD213PD  ·const_cosc164+0(SB), Y3, Y4
 	VFMADD213PD  ·const_cosc064+0(SB), Y3, Y4
 	VMOVUPS      ·const_minusHalf64+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PD  Y3, Y4, Y5
 	VMOVUPS      ·const_one64+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PD  Y3, Y5, Y4
 	VPSLLQ       $0x3f, Y2, Y3
 	VPSLLQ       $0x3e, Y2, Y2
@@ -1807,7 +1749,6 @@ one:
 	VMAXPD      Y3, Y2, Y2
 	VMULPD      ·const_log2e64+0(SB), Y2, Y3
 	VROUNDPD    $0x08, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y2
 	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y2
 	VMOVUPS     ·const_expc1164+0(SB), Y4
@@ -1845,7 +1786,6 @@ one:
 	VMULPD      Y2, Y3, Y2
 	VBLENDVPS   Y4, Y5, Y2, Y2
 	VMOVUPS     ·const_one64+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PD Y0, Y2, Y4
 	VMULPD      Y3, Y4, Y0
 	VMULPD      Y1, Y0, Y0
@@ -1871,7 +1811,6 @@ last:
 	VMAXPD      Y4, Y3, Y3
 	VMULPD      ·const_log2e64+0(SB), Y3, Y4
 	VROUNDPD    $0x08, Y4, Y4
-	VMOVAPS     Y3, Y3
 	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y3
 	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y3
 	VMOVUPS     ·const_expc1164+0(SB), Y5
@@ -1909,7 +1848,6 @@ last:
 	VMULPD      Y3, Y4, Y3
 	VBLENDVPS   Y5, Y6, Y3, Y3
 	VMOVUPS     ·const_one64+0(SB), Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PD Y1, Y3, Y5
 	VMULPD      Y4, Y5, Y1
 	VMULPD      Y2, Y1, Y1
@@ -1936,7 +1874,6 @@ one:
 	VMOVUPS     (BX)(SI*8), Y1
 	VMULPD      Y0, Y0, Y2
 	VMOVUPS     ·const_gelu164+0(SB), Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PD ·const_gelu364+0(SB), Y2, Y3
 	VMULPD      Y0, Y3, Y3
 	VXORPS      ·const_sign64+0(SB), Y3, Y4
@@ -1946,7 +1883,6 @@ one:
 	VMAXPD      Y5, Y4, Y4
 	VMULPD      ·const_log2e64+0(SB), Y4, Y5
 	VROUNDPD    $0x08, Y5, Y5
-	VMOVAPS     Y4, Y4
 	VFMADD231PD ·const_ln2hi64+0(SB), Y5, Y4
 	VFMADD231PD ·const_ln2lo64+0(SB), Y5, Y4
 	VMOVUPS     ·const_expc1164+0(SB), Y6
@@ -1986,7 +1922,6 @@ one:
 	VMULPD      Y0, Y5, Y0
 	VMULPD      Y0, Y3, Y0
 	VMOVUPS     ·const_gelu164+0(SB), Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PD ·const_gelu964+0(SB), Y2, Y3
 	VMOVAPS     Y5, Y2
 	VFMADD231PD Y0, Y3, Y2
@@ -2008,7 +1943,6 @@ last:
 	VMASKMOVPS  (BX)(SI*8), Y0, Y2
 	VMULPD      Y1, Y1, Y3
 	VMOVUPS     ·const_gelu164+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PD ·const_gelu364+0(SB), Y3, Y4
 	VMULPD      Y1, Y4, Y4
 	VXORPS      ·const_sign64+0(SB), Y4, Y5
@@ -2018,7 +1952,6 @@ last:
 	VMAXPD      Y6, Y5, Y5
 	VMULPD      ·const_log2e64+0(SB), Y5, Y6
 	VROUNDPD    $0x08, Y6, Y6
-	VMOVAPS     Y5, Y5
 	VFMADD231PD ·const_ln2hi64+0(SB), Y6, Y5
 	VFMADD231PD ·const_ln2lo64+0(SB), Y6, Y5
 	VMOVUPS     ·const_expc1164+0(SB), Y7
@@ -2058,7 +1991,6 @@ last:
 	VMULPD      Y1, Y6, Y1
 	VMULPD      Y1, Y4, Y1
 	VMOVUPS     ·const_gelu164+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PD ·const_gelu964+0(SB), Y3, Y4
 	VMOVAPS     Y6, Y3
 	VFMADD231PD Y1, Y4, Y3

@@ -21,7 +21,6 @@ several:
 	VMAXPD      Z1, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z2
@@ -48,7 +47,6 @@ several:
 	VMAXPD      Z1, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z2
@@ -82,7 +80,6 @@ one:
 	VMAXPD      Z1, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z2
@@ -120,7 +117,6 @@ last:
 	VMAXPD      Z1, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z2
@@ -167,7 +163,6 @@ several:
 	VORPS        ·const_two5264+0(SB), Z2, Z2
 	VSUBPD       ·const_two52And102464+0(SB), Z2, Z2
 	VMOVUPS      ·const_zero64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPD      ·const_fiftyFour64+0(SB), K1, Z3
 	VSUBPD       Z3, Z2, Z2
 	VANDPS       ·const_mantissa64+0(SB), Z1, Z1
@@ -195,10 +190,8 @@ several:
 	VSUBPD       Z3, Z1, Z1
 	VFNMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VCMPPD       $0x15, ·const_inf64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z0, K1, Z1
 	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPD      ·const_nan64+0(SB), K1, Z1
 	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -214,7 +207,6 @@ several:
 	VORPS        ·const_two5264+0(SB), Z2, Z2
 	VSUBPD       ·const_two52And102464+0(SB), Z2, Z2
 	VMOVUPS      ·const_zero64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPD      ·const_fiftyFour64+0(SB), K1, Z3
 	VSUBPD       Z3, Z2, Z2
 	VANDPS       ·const_mantissa64+0(SB), Z1, Z1
@@ -242,10 +234,8 @@ several:
 	VSUBPD       Z3, Z1, Z1
 	VFNMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VCMPPD       $0x15, ·const_inf64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z0, K1, Z1
 	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPD      ·const_nan64+0(SB), K1, Z1
 	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -268,7 +258,6 @@ one:
 	VORPS        ·const_two5264+0(SB), Z2, Z2
 	VSUBPD       ·const_two52And102464+0(SB), Z2, Z2
 	VMOVUPS      ·const_zero64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPD      ·const_fiftyFour64+0(SB), K1, Z3
 	VSUBPD       Z3, Z2, Z2
 	VANDPS       ·const_mantissa64+0(SB), Z1, Z1
@@ -296,10 +285,8 @@ one:
 	VSUBPD       Z3, Z1, Z1
 	VFNMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VCMPPD       $0x15, ·const_inf64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z0, K1, Z1
 	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPD      ·const_nan64+0(SB), K1, Z1
 	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -326,7 +313,6 @@ last:
 	VORPS        ·const_two5264+0(SB), Z2, Z2
 	VSUBPD       ·const_two52And102464+0(SB), Z2, Z2
 	VMOVUPS      ·const_zero64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPD      ·const_fiftyFour64+0(SB), K2, Z3
 	VSUBPD       Z3, Z2, Z2
 	VANDPS       ·const_mantissa64+0(SB), Z1, Z1
@@ -354,10 +340,8 @@ last:
 	VSUBPD       Z3, Z1, Z1
 	VFNMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VCMPPD       $0x15, ·const_inf64+0(SB), Z0, K2
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z0, K2, Z1
 	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K2
-	VMOVAPS      Z1, Z1
 	VMOVUPD      ·const_nan64+0(SB), K2, Z1
 	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K2
 	VMOVAPS      Z1, Z0
@@ -391,7 +375,6 @@ several:
 	VMAXPD      Z1, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -411,7 +394,6 @@ several:
 	VMOVUPS     ·const_one64+0(SB), Z2
 	VSCALEFPD   Z1, Z2, Z1
 	VSUBPD      ·const_one64+0(SB), Z1, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD Z1, Z3, Z2
 	VADDPD      ·const_two64+0(SB), Z2, Z1
 	VDIVPD      Z1, Z2, Z1
@@ -429,7 +411,6 @@ several:
 	VMAXPD      Z1, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -449,7 +430,6 @@ several:
 	VMOVUPS     ·const_one64+0(SB), Z2
 	VSCALEFPD   Z1, Z2, Z1
 	VSUBPD      ·const_one64+0(SB), Z1, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD Z1, Z3, Z2
 	VADDPD      ·const_two64+0(SB), Z2, Z1
 	VDIVPD      Z1, Z2, Z1
@@ -474,7 +454,6 @@ one:
 	VMAXPD      Z1, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -494,7 +473,6 @@ one:
 	VMOVUPS     ·const_one64+0(SB), Z2
 	VSCALEFPD   Z1, Z2, Z1
 	VSUBPD      ·const_one64+0(SB), Z1, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD Z1, Z3, Z2
 	VADDPD      ·const_two64+0(SB), Z2, Z1
 	VDIVPD      Z1, Z2, Z1
@@ -523,7 +501,6 @@ last:
 	VMAXPD      Z1, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z1, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z1, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -543,7 +520,6 @@ last:
 	VMOVUPS     ·const_one64+0(SB), Z2
 	VSCALEFPD   Z1, Z2, Z1
 	VSUBPD      ·const_one64+0(SB), Z1, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD Z1, Z3, Z2
 	VADDPD      ·const_two64+0(SB), Z2, Z1
 	VDIVPD      Z1, Z2, Z1
@@ -576,7 +552,6 @@ several:
 	VMAXPD      Z2, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -607,7 +582,6 @@ several:
 	VMAXPD      Z2, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -645,7 +619,6 @@ one:
 	VMAXPD      Z2, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -687,7 +660,6 @@ last:
 	VMAXPD      Z2, Z0, Z0
 	VMULPD      ·const_log2e64+0(SB), Z0, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z0, Z0
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z0
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z0
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -734,7 +706,6 @@ several:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -764,7 +735,6 @@ several:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -801,7 +771,6 @@ one:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -842,7 +811,6 @@ last:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -884,7 +852,6 @@ several:
 	VMOVUPS     (DX)(BX*8), Z0
 	VMULPD      Z0, Z0, Z1
 	VMOVUPS     ·const_gelu164+0(SB), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_gelu364+0(SB), Z1, Z2
 	VMULPD      Z0, Z2, Z1
 	VXORPS      ·const_sign64+0(SB), Z1, Z1
@@ -894,7 +861,6 @@ several:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -919,7 +885,6 @@ several:
 	VMOVUPS     64(DX)(BX*8), Z0
 	VMULPD      Z0, Z0, Z1
 	VMOVUPS     ·const_gelu164+0(SB), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_gelu364+0(SB), Z1, Z2
 	VMULPD      Z0, Z2, Z1
 	VXORPS      ·const_sign64+0(SB), Z1, Z1
@@ -929,7 +894,6 @@ several:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -961,7 +925,6 @@ one:
 	VMOVUPS     (DX)(BX*8), Z0
 	VMULPD      Z0, Z0, Z1
 	VMOVUPS     ·const_gelu164+0(SB), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_gelu364+0(SB), Z1, Z2
 	VMULPD      Z0, Z2, Z1
 	VXORPS      ·const_sign64+0(SB), Z1, Z1
@@ -971,7 +934,6 @@ one:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -1007,7 +969,6 @@ last:
 	VMOVUPS.Z   (DX)(BX*8), K1, Z0
 	VMULPD      Z0, Z0, Z1
 	VMOVUPS     ·const_gelu164+0(SB), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_gelu364+0(SB), Z1, Z2
 	VMULPD      Z0, Z2, Z1
 	VXORPS      ·const_sign64+0(SB), Z1, Z1
@@ -1017,7 +978,6 @@ last:
 	VMAXPD      Z2, Z1, Z1
 	VMULPD      ·const_log2e64+0(SB), Z1, Z2
 	VRNDSCALEPD $0x08, Z2, Z2
-	VMOVAPS     Z1, Z1
 	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z1
 	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z1
 	VMOVUPS     ·const_expc1164+0(SB), Z3
@@ -1062,19 +1022,15 @@ several:
 	VMOVUPS (CX)(DX*8), Z4
 	VANDPS  ·const_abs64+0(SB), Z4, Z4
 	VMAXPD  Z0, Z4, Z0
-	VMOVAPS Z0, Z0
 	VMOVUPS 64(CX)(DX*8), Z4
 	VANDPS  ·const_abs64+0(SB), Z4, Z4
 	VMAXPD  Z1, Z4, Z1
-	VMOVAPS Z1, Z1
 	VMOVUPS 128(CX)(DX*8), Z4
 	VANDPS  ·const_abs64+0(SB), Z4, Z4
 	VMAXPD  Z2, Z4, Z2
-	VMOVAPS Z2, Z2
 	VMOVUPS 192(CX)(DX*8), Z4
 	VANDPS  ·const_abs64+0(SB), Z4, Z4
 	VMAXPD  Z3, Z4, Z3
-	VMOVAPS Z3, Z3
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000020, AX
 	JMP     several
@@ -1085,7 +1041,6 @@ one:
 	VMOVUPS (CX)(DX*8), Z4
 	VANDPS  ·const_abs64+0(SB), Z4, Z4
 	VMAXPD  Z0, Z4, Z0
-	VMOVAPS Z0, Z0
 	ADDQ    $0x00000008, DX
 	SUBQ    $0x00000008, AX
 	JMP     one
@@ -1100,7 +1055,6 @@ last:
 	VMOVUPS.Z (CX)(DX*8), K1, Z4
 	VANDPS    ·const_abs64+0(SB), Z4, Z4
 	VMAXPD    Z0, Z4, Z0
-	VMOVAPS   Z0, Z0
 
 done:
 	VMAXPD     Z1, Z0, Z0
@@ -1147,7 +1101,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc164+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc064+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PD  Z4, Z5, Z1
 	VMOVUPS      ·const_cosc664+0(SB), Z4
 	VFMADD213PD  ·const_cosc564+0(SB), Z3, Z4
@@ -1157,15 +1110,12 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Z3, Z4
 	VFMADD213PD  ·const_cosc064+0(SB), Z3, Z4
 	VMOVUPS      ·const_minusHalf64+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PD  Z3, Z4, Z5
 	VMOVUPS      ·const_one64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z3, Z5, Z4
 	VPSLLQ       $0x3f, Z2, Z3
 	VPSLLQ       $0x3e, Z2, Z2
 	VPTESTMQ     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z4, K1, Z1
 	VANDPS       ·const_sign64+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -1190,7 +1140,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc164+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc064+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PD  Z4, Z5, Z1
 	VMOVUPS      ·const_cosc664+0(SB), Z4
 	VFMADD213PD  ·const_cosc564+0(SB), Z3, Z4
@@ -1200,15 +1149,12 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Z3, Z4
 	VFMADD213PD  ·const_cosc064+0(SB), Z3, Z4
 	VMOVUPS      ·const_minusHalf64+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PD  Z3, Z4, Z5
 	VMOVUPS      ·const_one64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z3, Z5, Z4
 	VPSLLQ       $0x3f, Z2, Z3
 	VPSLLQ       $0x3e, Z2, Z2
 	VPTESTMQ     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z4, K1, Z1
 	VANDPS       ·const_sign64+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -1240,7 +1186,6 @@ one:
 	VFMADD213PD  ·const_sinc264+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc164+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc064+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PD  Z4, Z5, Z1
 	VMOVUPS      ·const_cosc664+0(SB), Z4
 	VFMADD213PD  ·const_cosc564+0(SB), Z3, Z4
@@ -1250,15 +1195,12 @@ one:
 	VFMADD213PD  ·const_cosc164+0(SB), Z3, Z4
 	VFMADD213PD  ·const_cosc064+0(SB), Z3, Z4
 	VMOVUPS      ·const_minusHalf64+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PD  Z3, Z4, Z5
 	VMOVUPS      ·const_one64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z3, Z5, Z4
 	VPSLLQ       $0x3f, Z2, Z3
 	VPSLLQ       $0x3e, Z2, Z2
 	VPTESTMQ     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z4, K1, Z1
 	VANDPS       ·const_sign64+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -1294,7 +1236,6 @@ last:
 	VFMADD213PD  ·const_sinc264+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc164+0(SB), Z3, Z5
 	VFMADD213PD  ·const_sinc064+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PD  Z4, Z5, Z1
 	VMOVUPS      ·const_cosc664+0(SB), Z4
 	VFMADD213PD  ·const_cosc564+0(SB), Z3, Z4
@@ -1304,15 +1245,12 @@ last:
 	VFMADD213PD  ·const_cosc164+0(SB), Z3, Z4
 	VFMADD213PD  ·const_cosc064+0(SB), Z3, Z4
 	VMOVUPS      ·const_minusHalf64+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PD  Z3, Z4, Z5
 	VMOVUPS      ·const_one64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z3, Z5, Z4
 	VPSLLQ       $0x3f, Z2, Z3
 	VPSLLQ       $0x3e, Z2, Z2
 	VPTESTMQ     Z3, Z3, K2
-	VMOVAPS      Z1, Z1
 	VMOVAPD      Z4, K2, Z1
 	VANDPS       ·const_sign64+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -1354,7 +1292,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc164+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc064+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PD  Z3, Z4, Z0
 	VMOVUPS      ·const_cosc664+0(SB), Z3
 	VFMADD213PD  ·const_cosc564+0(SB), Z2, Z3
@@ -1364,15 +1301,12 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Z2, Z3
 	VFMADD213PD  ·const_cosc064+0(SB), Z2, Z3
 	VMOVUPS      ·const_minusHalf64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z2, Z3, Z4
 	VMOVUPS      ·const_one64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VFMADD231PD  Z2, Z4, Z3
 	VPSLLQ       $0x3f, Z1, Z2
 	VPSLLQ       $0x3e, Z1, Z1
 	VPTESTMQ     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPD      Z3, K1, Z0
 	VANDPS       ·const_sign64+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -1396,7 +1330,6 @@ several:
 	VFMADD213PD  ·const_sinc264+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc164+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc064+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PD  Z3, Z4, Z0
 	VMOVUPS      ·const_cosc664+0(SB), Z3
 	VFMADD213PD  ·const_cosc564+0(SB), Z2, Z3
@@ -1406,15 +1339,12 @@ several:
 	VFMADD213PD  ·const_cosc164+0(SB), Z2, Z3
 	VFMADD213PD  ·const_cosc064+0(SB), Z2, Z3
 	VMOVUPS      ·const_minusHalf64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z2, Z3, Z4
 	VMOVUPS      ·const_one64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VFMADD231PD  Z2, Z4, Z3
 	VPSLLQ       $0x3f, Z1, Z2
 	VPSLLQ       $0x3e, Z1, Z1
 	VPTESTMQ     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPD      Z3, K1, Z0
 	VANDPS       ·const_sign64+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -1445,7 +1375,6 @@ one:
 	VFMADD213PD  ·const_sinc264+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc164+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc064+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PD  Z3, Z4, Z0
 	VMOVUPS      ·const_cosc664+0(SB), Z3
 	VFMADD213PD  ·const_cosc564+0(SB), Z2, Z3
@@ -1455,15 +1384,12 @@ one:
 	VFMADD213PD  ·const_cosc164+0(SB), Z2, Z3
 	VFMADD213PD  ·const_cosc064+0(SB), Z2, Z3
 	VMOVUPS      ·const_minusHalf64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z2, Z3, Z4
 	VMOVUPS      ·const_one64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VFMADD231PD  Z2, Z4, Z3
 	VPSLLQ       $0x3f, Z1, Z2
 	VPSLLQ       $0x3e, Z1, Z1
 	VPTESTMQ     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPD      Z3, K1, Z0
 	VANDPS       ·const_sign64+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -1498,7 +1424,6 @@ last:
 	VFMADD213PD  ·const_sinc264+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc164+0(SB), Z2, Z4
 	VFMADD213PD  ·const_sinc064+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PD  Z3, Z4, Z0
 	VMOVUPS      ·const_cosc664+0(SB), Z3
 	VFMADD213PD  ·const_cosc564+0(SB), Z2, Z3
@@ -1508,15 +1433,12 @@ last:
 	VFMADD213PD  ·const_cosc164+0(SB), Z2, Z3
 	VFMADD213PD  ·const_cosc064+0(SB), Z2, Z3
 	VMOVUPS      ·const_minusHalf64+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PD  Z2, Z3, Z4
 	VMOVUPS      ·const_one64+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VFMADD231PD  Z2, Z4, Z3
 	VPSLLQ       $0x3f, Z1, Z2
 	VPSLLQ       $0x3e, Z1, Z1
 	VPTESTMQ     Z2, Z2, K2
-	VMOVAPS      Z0, Z0
 	VMOVAPD      Z3, K2, Z0
 	VANDPS       ·const_sign64+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -1634,7 +1556,6 @@ one:
 	VMAXPD      Z3, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z3
 	VRNDSCALEPD $0x08, Z3, Z3
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z4
@@ -1660,10 +1581,8 @@ one:
 	VMOVUPS     ·const_one64+0(SB), Z4
 	VSUBPD      Z3, Z4, Z4
 	VMULPD      Z2, Z3, Z2
-	VMOVAPS     Z2, Z2
 	VMOVAPD     Z4, K1, Z2
 	VMOVUPS     ·const_one64+0(SB), Z4
-	VMOVAPS     Z4, Z4
 	VFMADD231PD Z0, Z2, Z4
 	VMULPD      Z3, Z4, Z0
 	VMULPD      Z1, Z0, Z0
@@ -1688,7 +1607,6 @@ last:
 	VMAXPD      Z3, Z2, Z2
 	VMULPD      ·const_log2e64+0(SB), Z2, Z3
 	VRNDSCALEPD $0x08, Z3, Z3
-	VMOVAPS     Z2, Z2
 	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z2
 	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z2
 	VMOVUPS     ·const_expc1164+0(SB), Z4
@@ -1714,10 +1632,8 @@ last:
 	VMOVUPS     ·const_one64+0(SB), Z4
 	VSUBPD      Z3, Z4, Z4
 	VMULPD      Z2, Z3, Z2
-	VMOVAPS     Z2, Z2
 	VMOVAPD     Z4, K2, Z2
 	VMOVUPS     ·const_one64+0(SB), Z4
-	VMOVAPS     Z4, Z4
 	VFMADD231PD Z0, Z2, Z4
 	VMULPD      Z3, Z4, Z0
 	VMULPD      Z1, Z0, Z0
@@ -1744,7 +1660,6 @@ one:
 	VMOVUPS     (BX)(SI*8), Z1
 	VMULPD      Z0, Z0, Z2
 	VMOVUPS     ·const_gelu164+0(SB), Z3
-	VMOVAPS     Z3, Z3
 	VFMADD231PD ·const_gelu364+0(SB), Z2, Z3
 	VMULPD      Z0, Z3, Z3
 	VXORPS      ·const_sign64+0(SB), Z3, Z4
@@ -1754,7 +1669,6 @@ one:
 	VMAXPD      Z5, Z4, Z4
 	VMULPD      ·const_log2e64+0(SB), Z4, Z5
 	VRNDSCALEPD $0x08, Z5, Z5
-	VMOVAPS     Z4, Z4
 	VFMADD231PD ·const_ln2hi64+0(SB), Z5, Z4
 	VFMADD231PD ·const_ln2lo64+0(SB), Z5, Z4
 	VMOVUPS     ·const_expc1164+0(SB), Z6
@@ -1780,12 +1694,10 @@ one:
 	VMOVUPS     ·const_one64+0(SB), Z3
 	VSUBPD      Z5, Z3, Z3
 	VMULPD      Z4, Z5, Z4
-	VMOVAPS     Z4, Z4
 	VMOVAPD     Z3, K1, Z4
 	VMULPD      Z0, Z5, Z0
 	VMULPD      Z0, Z4, Z0
 	VMOVUPS     ·const_gelu164+0(SB), Z3
-	VMOVAPS     Z3, Z3
 	VFMADD231PD ·const_gelu964+0(SB), Z2, Z3
 	VMOVAPS     Z5, Z2
 	VFMADD231PD Z0, Z3, Z2
@@ -1806,7 +1718,6 @@ last:
 	VMOVUPS.Z   (BX)(SI*8), K1, Z1
 	VMULPD      Z0, Z0, Z2
 	VMOVUPS     ·const_gelu164+0(SB), Z3
-	VMOVAPS     Z3, Z3
 	VFMADD231PD ·const_gelu364+0(SB), Z2, Z3
 	VMULPD      Z0, Z3, Z3
 	VXORPS      ·const_sign64+0(SB), Z3, Z4
@@ -1816,7 +1727,6 @@ last:
 	VMAXPD      Z5, Z4, Z4
 	VMULPD      ·const_log2e64+0(SB), Z4, Z5
 	VRNDSCALEPD $0x08, Z5, Z5
-	VMOVAPS     Z4, Z4
 	VFMADD231PD ·const_ln2hi64+0(SB), Z5, Z4
 	VFMADD231PD ·const_ln2lo64+0(SB), Z5, Z4
 	VMOVUPS     ·const_expc1164+0(SB), Z6
@@ -1842,12 +1752,10 @@ last:
 	VMOVUPS     ·const_one64+0(SB), Z3
 	VSUBPD      Z5, Z3, Z3
 	VMULPD      Z4, Z5, Z4
-	VMOVAPS     Z4, Z4
 	VMOVAPD     Z3, K2, Z4
 	VMULPD      Z0, Z5, Z0
 	VMULPD      Z0, Z4, Z0
 	VMOVUPS     ·const_gelu164+0(SB), Z3
-	VMOVAPS     Z3, Z3
 	VFMADD231PD ·const_gelu964+0(SB), Z2, Z3
 	VMOVAPS     Z5, Z2
 	VFMADD231PD Z0, Z3, Z2

@@ -199,19 +199,15 @@ several:
 	VMOVUPS (CX)(DX*4), Y4
 	VANDPS  ·const_abs+0(SB), Y4, Y4
 	VMAXPS  Y0, Y4, Y0
-	VMOVAPS Y0, Y0
 	VMOVUPS 32(CX)(DX*4), Y4
 	VANDPS  ·const_abs+0(SB), Y4, Y4
 	VMAXPS  Y1, Y4, Y1
-	VMOVAPS Y1, Y1
 	VMOVUPS 64(CX)(DX*4), Y4
 	VANDPS  ·const_abs+0(SB), Y4, Y4
 	VMAXPS  Y2, Y4, Y2
-	VMOVAPS Y2, Y2
 	VMOVUPS 96(CX)(DX*4), Y4
 	VANDPS  ·const_abs+0(SB), Y4, Y4
 	VMAXPS  Y3, Y4, Y3
-	VMOVAPS Y3, Y3
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000020, AX
 	JMP     several
@@ -222,7 +218,6 @@ one:
 	VMOVUPS (CX)(DX*4), Y4
 	VANDPS  ·const_abs+0(SB), Y4, Y4
 	VMAXPS  Y0, Y4, Y0
-	VMOVAPS Y0, Y0
 	ADDQ    $0x00000008, DX
 	SUBQ    $0x00000008, AX
 	JMP     one
@@ -237,7 +232,6 @@ last:
 	VMASKMOVPS (CX)(DX*4), Y4, Y4
 	VANDPS     ·const_abs+0(SB), Y4, Y4
 	VMAXPS     Y0, Y4, Y0
-	VMOVAPS    Y0, Y0
 
 done:
 	VMAXPS     Y1, Y0, Y0
@@ -279,14 +273,12 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Y5
 	VFMADD213PS  ·const_sin1+0(SB), Y3, Y5
 	VFMADD213PS  ·const_sin0+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PS  Y4, Y5, Y1
 	VMOVUPS      ·const_cos2+0(SB), Y4
 	VFMADD213PS  ·const_cos1+0(SB), Y3, Y4
 	VFMADD213PS  ·const_cos0+0(SB), Y3, Y4
 	VFMADD213PS  ·const_minusHalf+0(SB), Y3, Y4
 	VMOVUPS      ·const_one+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PS  Y3, Y4, Y5
 	VPSLLD       $0x1f, Y2, Y3
 	VPSLLD       $0x1e, Y2, Y2
@@ -309,14 +301,12 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Y5
 	VFMADD213PS  ·const_sin1+0(SB), Y3, Y5
 	VFMADD213PS  ·const_sin0+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PS  Y4, Y5, Y1
 	VMOVUPS      ·const_cos2+0(SB), Y4
 	VFMADD213PS  ·const_cos1+0(SB), Y3, Y4
 	VFMADD213PS  ·const_cos0+0(SB), Y3, Y4
 	VFMADD213PS  ·const_minusHalf+0(SB), Y3, Y4
 	VMOVUPS      ·const_one+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PS  Y3, Y4, Y5
 	VPSLLD       $0x1f, Y2, Y3
 	VPSLLD       $0x1e, Y2, Y2
@@ -346,14 +336,12 @@ one:
 	VMOVUPS      ·const_sin2+0(SB), Y5
 	VFMADD213PS  ·const_sin1+0(SB), Y3, Y5
 	VFMADD213PS  ·const_sin0+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PS  Y4, Y5, Y1
 	VMOVUPS      ·const_cos2+0(SB), Y4
 	VFMADD213PS  ·const_cos1+0(SB), Y3, Y4
 	VFMADD213PS  ·const_cos0+0(SB), Y3, Y4
 	VFMADD213PS  ·const_minusHalf+0(SB), Y3, Y4
 	VMOVUPS      ·const_one+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PS  Y3, Y4, Y5
 	VPSLLD       $0x1f, Y2, Y3
 	VPSLLD       $0x1e, Y2, Y2
@@ -387,14 +375,12 @@ last:
 	VMOVUPS      ·const_sin2+0(SB), Y6
 	VFMADD213PS  ·const_sin1+0(SB), Y4, Y6
 	VFMADD213PS  ·const_sin0+0(SB), Y4, Y6
-	VMOVAPS      Y2, Y2
 	VFMADD231PS  Y5, Y6, Y2
 	VMOVUPS      ·const_cos2+0(SB), Y5
 	VFMADD213PS  ·const_cos1+0(SB), Y4, Y5
 	VFMADD213PS  ·const_cos0+0(SB), Y4, Y5
 	VFMADD213PS  ·const_minusHalf+0(SB), Y4, Y5
 	VMOVUPS      ·const_one+0(SB), Y6
-	VMOVAPS      Y6, Y6
 	VFMADD231PS  Y4, Y5, Y6
 	VPSLLD       $0x1f, Y3, Y4
 	VPSLLD       $0x1e, Y3, Y3
@@ -434,14 +420,12 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Y4
 	VFMADD213PS  ·const_sin1+0(SB), Y2, Y4
 	VFMADD213PS  ·const_sin0+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PS  Y3, Y4, Y0
 	VMOVUPS      ·const_cos2+0(SB), Y3
 	VFMADD213PS  ·const_cos1+0(SB), Y2, Y3
 	VFMADD213PS  ·const_cos0+0(SB), Y2, Y3
 	VFMADD213PS  ·const_minusHalf+0(SB), Y2, Y3
 	VMOVUPS      ·const_one+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PS  Y2, Y3, Y4
 	VPSLLD       $0x1f, Y1, Y2
 	VPSLLD       $0x1e, Y1, Y1
@@ -463,14 +447,12 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Y4
 	VFMADD213PS  ·const_sin1+0(SB), Y2, Y4
 	VFMADD213PS  ·const_sin0+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PS  Y3, Y4, Y0
 	VMOVUPS      ·const_cos2+0(SB), Y3
 	VFMADD213PS  ·const_cos1+0(SB), Y2, Y3
 	VFMADD213PS  ·const_cos0+0(SB), Y2, Y3
 	VFMADD213PS  ·const_minusHalf+0(SB), Y2, Y3
 	VMOVUPS      ·const_one+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PS  Y2, Y3, Y4
 	VPSLLD       $0x1f, Y1, Y2
 	VPSLLD       $0x1e, Y1, Y1
@@ -499,14 +481,12 @@ one:
 	VMOVUPS      ·const_sin2+0(SB), Y4
 	VFMADD213PS  ·const_sin1+0(SB), Y2, Y4
 	VFMADD213PS  ·const_sin0+0(SB), Y2, Y4
-	VMOVAPS      Y0, Y0
 	VFMADD231PS  Y3, Y4, Y0
 	VMOVUPS      ·const_cos2+0(SB), Y3
 	VFMADD213PS  ·const_cos1+0(SB), Y2, Y3
 	VFMADD213PS  ·const_cos0+0(SB), Y2, Y3
 	VFMADD213PS  ·const_minusHalf+0(SB), Y2, Y3
 	VMOVUPS      ·const_one+0(SB), Y4
-	VMOVAPS      Y4, Y4
 	VFMADD231PS  Y2, Y3, Y4
 	VPSLLD       $0x1f, Y1, Y2
 	VPSLLD       $0x1e, Y1, Y1
@@ -539,14 +519,12 @@ last:
 	VMOVUPS      ·const_sin2+0(SB), Y5
 	VFMADD213PS  ·const_sin1+0(SB), Y3, Y5
 	VFMADD213PS  ·const_sin0+0(SB), Y3, Y5
-	VMOVAPS      Y1, Y1
 	VFMADD231PS  Y4, Y5, Y1
 	VMOVUPS      ·const_cos2+0(SB), Y4
 	VFMADD213PS  ·const_cos1+0(SB), Y3, Y4
 	VFMADD213PS  ·const_cos0+0(SB), Y3, Y4
 	VFMADD213PS  ·const_minusHalf+0(SB), Y3, Y4
 	VMOVUPS      ·const_one+0(SB), Y5
-	VMOVAPS      Y5, Y5
 	VFMADD231PS  Y3, Y4, Y5
 	VPSLLD       $0x1f, Y2, Y3
 	VPSLLD       $0x1e, Y2, Y2
@@ -600,7 +578,6 @@ one:
 	VFMADD213PD  ·const_log2c264+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c164+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c064+0(SB), Y11, Y12
-	VMOVAPS      Y10, Y10
 	VFMADD231PD  Y9, Y12, Y10
 	VBLENDVPS    Y8, ·const_minusInf64+0(SB), Y10, Y8
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y9
@@ -649,7 +626,6 @@ one:
 	VFMADD213PD  ·const_log2c264+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c164+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c064+0(SB), Y10, Y11
-	VMOVAPS      Y9, Y9
 	VFMADD231PD  Y6, Y11, Y9
 	VBLENDVPS    Y3, ·const_minusInf64+0(SB), Y9, Y3
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y2, Y6
@@ -739,7 +715,6 @@ last:
 	VFMADD213PD  ·const_log2c264+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c164+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c064+0(SB), Y11, Y12
-	VMOVAPS      Y10, Y10
 	VFMADD231PD  Y9, Y12, Y10
 	VBLENDVPS    Y8, ·const_minusInf64+0(SB), Y10, Y8
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y4, Y9
@@ -788,7 +763,6 @@ last:
 	VFMADD213PD  ·const_log2c264+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c164+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c064+0(SB), Y10, Y11
-	VMOVAPS      Y9, Y9
 	VFMADD231PD  Y6, Y11, Y9
 	VBLENDVPS    Y4, ·const_minusInf64+0(SB), Y9, Y4
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y6
@@ -884,7 +858,6 @@ one:
 	VFMADD213PD  ·const_log2c264+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c164+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c064+0(SB), Y11, Y12
-	VMOVAPS      Y10, Y10
 	VFMADD231PD  Y9, Y12, Y10
 	VBLENDVPS    Y8, ·const_minusInf64+0(SB), Y10, Y8
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y9
@@ -933,7 +906,6 @@ one:
 	VFMADD213PD  ·const_log2c264+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c164+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c064+0(SB), Y10, Y11
-	VMOVAPS      Y9, Y9
 	VFMADD231PD  Y6, Y11, Y9
 	VBLENDVPS    Y3, ·const_minusInf64+0(SB), Y9, Y3
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y2, Y6
@@ -1022,7 +994,6 @@ last:
 	VFMADD213PD  ·const_log2c264+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c164+0(SB), Y11, Y12
 	VFMADD213PD  ·const_log2c064+0(SB), Y11, Y12
-	VMOVAPS      Y10, Y10
 	VFMADD231PD  Y9, Y12, Y10
 	VBLENDVPS    Y8, ·const_minusInf64+0(SB), Y10, Y8
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y4, Y9
@@ -1071,7 +1042,6 @@ last:
 	VFMADD213PD  ·const_log2c264+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c164+0(SB), Y10, Y11
 	VFMADD213PD  ·const_log2c064+0(SB), Y10, Y11
-	VMOVAPS      Y9, Y9
 	VFMADD231PD  Y6, Y11, Y9
 	VBLENDVPS    Y4, ·const_minusInf64+0(SB), Y9, Y4
 	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y6

@@ -23,7 +23,6 @@ several:
 	VPSRAD       $0x17, Z2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMOVUPS      ·const_zero+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPS      ·const_twentyThree+0(SB), K1, Z3
 	VSUBPS       Z3, Z1, Z1
 	VANDPS       ·const_mantissa+0(SB), Z2, Z2
@@ -49,7 +48,6 @@ several:
 	VMOVAPS      Z2, Z1
 	VMOVAPS      Z0, K1, Z1
 	VCMPPS       $0x11, ·const_zero+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPS      ·const_nan+0(SB), K1, Z1
 	VCMPPS       $0x00, ·const_zero+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -64,7 +62,6 @@ several:
 	VPSRAD       $0x17, Z2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMOVUPS      ·const_zero+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPS      ·const_twentyThree+0(SB), K1, Z3
 	VSUBPS       Z3, Z1, Z1
 	VANDPS       ·const_mantissa+0(SB), Z2, Z2
@@ -90,7 +87,6 @@ several:
 	VMOVAPS      Z2, Z1
 	VMOVAPS      Z0, K1, Z1
 	VCMPPS       $0x11, ·const_zero+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPS      ·const_nan+0(SB), K1, Z1
 	VCMPPS       $0x00, ·const_zero+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -112,7 +108,6 @@ one:
 	VPSRAD       $0x17, Z2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMOVUPS      ·const_zero+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPS      ·const_twentyThree+0(SB), K1, Z3
 	VSUBPS       Z3, Z1, Z1
 	VANDPS       ·const_mantissa+0(SB), Z2, Z2
@@ -138,7 +133,6 @@ one:
 	VMOVAPS      Z2, Z1
 	VMOVAPS      Z0, K1, Z1
 	VCMPPS       $0x11, ·const_zero+0(SB), Z0, K1
-	VMOVAPS      Z1, Z1
 	VMOVUPS      ·const_nan+0(SB), K1, Z1
 	VCMPPS       $0x00, ·const_zero+0(SB), Z0, K1
 	VMOVAPS      Z1, Z0
@@ -163,7 +157,6 @@ last:
 	VPSRAD       $0x17, Z2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMOVUPS      ·const_zero+0(SB), Z3
-	VMOVAPS      Z3, Z3
 	VMOVUPS      ·const_twentyThree+0(SB), K2, Z3
 	VSUBPS       Z3, Z1, Z1
 	VANDPS       ·const_mantissa+0(SB), Z2, Z2
@@ -189,7 +182,6 @@ last:
 	VMOVAPS      Z2, Z1
 	VMOVAPS      Z0, K2, Z1
 	VCMPPS       $0x11, ·const_zero+0(SB), Z0, K2
-	VMOVAPS      Z1, Z1
 	VMOVUPS      ·const_nan+0(SB), K2, Z1
 	VCMPPS       $0x00, ·const_zero+0(SB), Z0, K2
 	VMOVAPS      Z1, Z0
@@ -218,19 +210,15 @@ several:
 	VMOVUPS (CX)(DX*4), Z4
 	VANDPS  ·const_abs+0(SB), Z4, Z4
 	VMAXPS  Z0, Z4, Z0
-	VMOVAPS Z0, Z0
 	VMOVUPS 64(CX)(DX*4), Z4
 	VANDPS  ·const_abs+0(SB), Z4, Z4
 	VMAXPS  Z1, Z4, Z1
-	VMOVAPS Z1, Z1
 	VMOVUPS 128(CX)(DX*4), Z4
 	VANDPS  ·const_abs+0(SB), Z4, Z4
 	VMAXPS  Z2, Z4, Z2
-	VMOVAPS Z2, Z2
 	VMOVUPS 192(CX)(DX*4), Z4
 	VANDPS  ·const_abs+0(SB), Z4, Z4
 	VMAXPS  Z3, Z4, Z3
-	VMOVAPS Z3, Z3
 	ADDQ    $0x00000040, DX
 	SUBQ    $0x00000040, AX
 	JMP     several
@@ -241,7 +229,6 @@ one:
 	VMOVUPS (CX)(DX*4), Z4
 	VANDPS  ·const_abs+0(SB), Z4, Z4
 	VMAXPS  Z0, Z4, Z0
-	VMOVAPS Z0, Z0
 	ADDQ    $0x00000010, DX
 	SUBQ    $0x00000010, AX
 	JMP     one
@@ -255,7 +242,6 @@ last:
 	VMOVUPS.Z (CX)(DX*4), K1, Z4
 	VANDPS    ·const_abs+0(SB), Z4, Z4
 	VMAXPS    Z0, Z4, Z0
-	VMOVAPS   Z0, Z0
 
 done:
 	VMAXPS     Z1, Z0, Z0
@@ -299,19 +285,16 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Z5
 	VFMADD213PS  ·const_sin1+0(SB), Z3, Z5
 	VFMADD213PS  ·const_sin0+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PS  Z4, Z5, Z1
 	VMOVUPS      ·const_cos2+0(SB), Z4
 	VFMADD213PS  ·const_cos1+0(SB), Z3, Z4
 	VFMADD213PS  ·const_cos0+0(SB), Z3, Z4
 	VFMADD213PS  ·const_minusHalf+0(SB), Z3, Z4
 	VMOVUPS      ·const_one+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PS  Z3, Z4, Z5
 	VPSLLD       $0x1f, Z2, Z3
 	VPSLLD       $0x1e, Z2, Z2
 	VPTESTMD     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPS      Z5, K1, Z1
 	VANDPS       ·const_sign+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -331,19 +314,16 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Z5
 	VFMADD213PS  ·const_sin1+0(SB), Z3, Z5
 	VFMADD213PS  ·const_sin0+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PS  Z4, Z5, Z1
 	VMOVUPS      ·const_cos2+0(SB), Z4
 	VFMADD213PS  ·const_cos1+0(SB), Z3, Z4
 	VFMADD213PS  ·const_cos0+0(SB), Z3, Z4
 	VFMADD213PS  ·const_minusHalf+0(SB), Z3, Z4
 	VMOVUPS      ·const_one+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PS  Z3, Z4, Z5
 	VPSLLD       $0x1f, Z2, Z3
 	VPSLLD       $0x1e, Z2, Z2
 	VPTESTMD     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPS      Z5, K1, Z1
 	VANDPS       ·const_sign+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -370,19 +350,16 @@ one:
 	VMOVUPS      ·const_sin2+0(SB), Z5
 	VFMADD213PS  ·const_sin1+0(SB), Z3, Z5
 	VFMADD213PS  ·const_sin0+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PS  Z4, Z5, Z1
 	VMOVUPS      ·const_cos2+0(SB), Z4
 	VFMADD213PS  ·const_cos1+0(SB), Z3, Z4
 	VFMADD213PS  ·const_cos0+0(SB), Z3, Z4
 	VFMADD213PS  ·const_minusHalf+0(SB), Z3, Z4
 	VMOVUPS      ·const_one+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PS  Z3, Z4, Z5
 	VPSLLD       $0x1f, Z2, Z3
 	VPSLLD       $0x1e, Z2, Z2
 	VPTESTMD     Z3, Z3, K1
-	VMOVAPS      Z1, Z1
 	VMOVAPS      Z5, K1, Z1
 	VANDPS       ·const_sign+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -412,19 +389,16 @@ last:
 	VMOVUPS      ·const_sin2+0(SB), Z5
 	VFMADD213PS  ·const_sin1+0(SB), Z3, Z5
 	VFMADD213PS  ·const_sin0+0(SB), Z3, Z5
-	VMOVAPS      Z1, Z1
 	VFMADD231PS  Z4, Z5, Z1
 	VMOVUPS      ·const_cos2+0(SB), Z4
 	VFMADD213PS  ·const_cos1+0(SB), Z3, Z4
 	VFMADD213PS  ·const_cos0+0(SB), Z3, Z4
 	VFMADD213PS  ·const_minusHalf+0(SB), Z3, Z4
 	VMOVUPS      ·const_one+0(SB), Z5
-	VMOVAPS      Z5, Z5
 	VFMADD231PS  Z3, Z4, Z5
 	VPSLLD       $0x1f, Z2, Z3
 	VPSLLD       $0x1e, Z2, Z2
 	VPTESTMD     Z3, Z3, K2
-	VMOVAPS      Z1, Z1
 	VMOVAPS      Z5, K2, Z1
 	VANDPS       ·const_sign+0(SB), Z2, Z2
 	VXORPS       Z2, Z1, Z1
@@ -461,19 +435,16 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Z4
 	VFMADD213PS  ·const_sin1+0(SB), Z2, Z4
 	VFMADD213PS  ·const_sin0+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PS  Z3, Z4, Z0
 	VMOVUPS      ·const_cos2+0(SB), Z3
 	VFMADD213PS  ·const_cos1+0(SB), Z2, Z3
 	VFMADD213PS  ·const_cos0+0(SB), Z2, Z3
 	VFMADD213PS  ·const_minusHalf+0(SB), Z2, Z3
 	VMOVUPS      ·const_one+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PS  Z2, Z3, Z4
 	VPSLLD       $0x1f, Z1, Z2
 	VPSLLD       $0x1e, Z1, Z1
 	VPTESTMD     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPS      Z4, K1, Z0
 	VANDPS       ·const_sign+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -492,19 +463,16 @@ several:
 	VMOVUPS      ·const_sin2+0(SB), Z4
 	VFMADD213PS  ·const_sin1+0(SB), Z2, Z4
 	VFMADD213PS  ·const_sin0+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PS  Z3, Z4, Z0
 	VMOVUPS      ·const_cos2+0(SB), Z3
 	VFMADD213PS  ·const_cos1+0(SB), Z2, Z3
 	VFMADD213PS  ·const_cos0+0(SB), Z2, Z3
 	VFMADD213PS  ·const_minusHalf+0(SB), Z2, Z3
 	VMOVUPS      ·const_one+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PS  Z2, Z3, Z4
 	VPSLLD       $0x1f, Z1, Z2
 	VPSLLD       $0x1e, Z1, Z1
 	VPTESTMD     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPS      Z4, K1, Z0
 	VANDPS       ·const_sign+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -530,19 +498,16 @@ one:
 	VMOVUPS      ·const_sin2+0(SB), Z4
 	VFMADD213PS  ·const_sin1+0(SB), Z2, Z4
 	VFMADD213PS  ·const_sin0+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PS  Z3, Z4, Z0
 	VMOVUPS      ·const_cos2+0(SB), Z3
 	VFMADD213PS  ·const_cos1+0(SB), Z2, Z3
 	VFMADD213PS  ·const_cos0+0(SB), Z2, Z3
 	VFMADD213PS  ·const_minusHalf+0(SB), Z2, Z3
 	VMOVUPS      ·const_one+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PS  Z2, Z3, Z4
 	VPSLLD       $0x1f, Z1, Z2
 	VPSLLD       $0x1e, Z1, Z1
 	VPTESTMD     Z2, Z2, K1
-	VMOVAPS      Z0, Z0
 	VMOVAPS      Z4, K1, Z0
 	VANDPS       ·const_sign+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -571,19 +536,16 @@ last:
 	VMOVUPS      ·const_sin2+0(SB), Z4
 	VFMADD213PS  ·const_sin1+0(SB), Z2, Z4
 	VFMADD213PS  ·const_sin0+0(SB), Z2, Z4
-	VMOVAPS      Z0, Z0
 	VFMADD231PS  Z3, Z4, Z0
 	VMOVUPS      ·const_cos2+0(SB), Z3
 	VFMADD213PS  ·const_cos1+0(SB), Z2, Z3
 	VFMADD213PS  ·const_cos0+0(SB), Z2, Z3
 	VFMADD213PS  ·const_minusHalf+0(SB), Z2, Z3
 	VMOVUPS      ·const_one+0(SB), Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PS  Z2, Z3, Z4
 	VPSLLD       $0x1f, Z1, Z2
 	VPSLLD       $0x1e, Z1, Z1
 	VPTESTMD     Z2, Z2, K2
-	VMOVAPS      Z0, Z0
 	VMOVAPS      Z4, K2, Z0
 	VANDPS       ·const_sign+0(SB), Z1, Z1
 	VXORPS       Z1, Z0, Z0
@@ -634,19 +596,15 @@ one:
 	VFMADD213PD   ·const_log2c264+0(SB), Z10, Z11
 	VFMADD213PD   ·const_log2c164+0(SB), Z10, Z11
 	VFMADD213PD   ·const_log2c064+0(SB), Z10, Z11
-	VMOVAPS       Z9, Z9
 	VFMADD231PD   Z8, Z11, Z9
 	VMOVAPS       Z9, Z8
 	VMOVUPD       ·const_minusInf64+0(SB), K1, Z8
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z3, K1
-	VMOVAPS       Z8, Z8
 	VMOVAPD       Z3, K1, Z8
 	VMULPD        Z8, Z6, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z8, K1
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K1, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z6, K1
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K1, Z3
 	VMOVUPS       ·const_exp2Max64+0(SB), Z6
 	VMINPD        Z3, Z6, Z6
@@ -687,19 +645,15 @@ one:
 	VFMADD213PD   ·const_log2c264+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c164+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c064+0(SB), Z9, Z10
-	VMOVAPS       Z6, Z6
 	VFMADD231PD   Z3, Z10, Z6
 	VMOVAPS       Z6, Z3
 	VMOVUPD       ·const_minusInf64+0(SB), K1, Z3
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z2, K1
-	VMOVAPS       Z3, Z3
 	VMOVAPD       Z2, K1, Z3
 	VMULPD        Z3, Z7, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z3, K1
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K1, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z7, K1
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K1, Z2
 	VMOVUPS       ·const_exp2Max64+0(SB), Z3
 	VMINPD        Z2, Z3, Z3
@@ -730,18 +684,14 @@ one:
 	VRNDSCALEPS   $0x08, Z2, Z1
 	VCMPPS        $0x00, Z2, Z1, K2
 	VMOVUPS       ·const_sign+0(SB), Z1
-	VMOVAPS       Z1, Z1
 	VMOVUPS       ·const_zero+0(SB), K2, Z1
 	VMOVUPS       ·const_zero+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K1, Z2
 	VANDPS        Z0, Z2, Z1
 	VXORPS        Z1, Z4, Z1
 	VMOVUPS       ·const_nan+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K1, Z2
 	VCMPPS        $0x00, ·const_minusInf+0(SB), Z0, K1
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K1, Z2
 	VCMPPS        $0x11, ·const_zero+0(SB), Z0, K1
 	VMOVAPS       Z1, Z0
@@ -785,19 +735,15 @@ last:
 	VFMADD213PD   ·const_log2c264+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c164+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c064+0(SB), Z9, Z10
-	VMOVAPS       Z8, Z8
 	VFMADD231PD   Z7, Z10, Z8
 	VMOVAPS       Z8, Z7
 	VMOVUPD       ·const_minusInf64+0(SB), K2, Z7
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z3, K2
-	VMOVAPS       Z7, Z7
 	VMOVAPD       Z3, K2, Z7
 	VMULPD        Z7, Z4, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z7, K2
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K2, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z4, K2
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K2, Z3
 	VMOVUPS       ·const_exp2Max64+0(SB), Z4
 	VMINPD        Z3, Z4, Z4
@@ -838,19 +784,15 @@ last:
 	VFMADD213PD   ·const_log2c264+0(SB), Z8, Z9
 	VFMADD213PD   ·const_log2c164+0(SB), Z8, Z9
 	VFMADD213PD   ·const_log2c064+0(SB), Z8, Z9
-	VMOVAPS       Z4, Z4
 	VFMADD231PD   Z3, Z9, Z4
 	VMOVAPS       Z4, Z3
 	VMOVUPD       ·const_minusInf64+0(SB), K2, Z3
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z2, K2
-	VMOVAPS       Z3, Z3
 	VMOVAPD       Z2, K2, Z3
 	VMULPD        Z3, Z6, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z3, K2
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K2, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z6, K2
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K2, Z2
 	VMOVUPS       ·const_exp2Max64+0(SB), Z3
 	VMINPD        Z2, Z3, Z3
@@ -881,18 +823,14 @@ last:
 	VRNDSCALEPS   $0x08, Z2, Z1
 	VCMPPS        $0x00, Z2, Z1, K3
 	VMOVUPS       ·const_sign+0(SB), Z1
-	VMOVAPS       Z1, Z1
 	VMOVUPS       ·const_zero+0(SB), K3, Z1
 	VMOVUPS       ·const_zero+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K2, Z2
 	VANDPS        Z0, Z2, Z1
 	VXORPS        Z1, Z5, Z1
 	VMOVUPS       ·const_nan+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K2, Z2
 	VCMPPS        $0x00, ·const_minusInf+0(SB), Z0, K2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z1, K2, Z2
 	VCMPPS        $0x11, ·const_zero+0(SB), Z0, K2
 	VMOVAPS       Z1, Z0
@@ -943,19 +881,15 @@ one:
 	VFMADD213PD   ·const_log2c264+0(SB), Z10, Z11
 	VFMADD213PD   ·const_log2c164+0(SB), Z10, Z11
 	VFMADD213PD   ·const_log2c064+0(SB), Z10, Z11
-	VMOVAPS       Z9, Z9
 	VFMADD231PD   Z8, Z11, Z9
 	VMOVAPS       Z9, Z8
 	VMOVUPD       ·const_minusInf64+0(SB), K1, Z8
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z3, K1
-	VMOVAPS       Z8, Z8
 	VMOVAPD       Z3, K1, Z8
 	VMULPD        Z8, Z6, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z8, K1
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K1, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z6, K1
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K1, Z3
 	VMOVUPS       ·const_exp2Max64+0(SB), Z6
 	VMINPD        Z3, Z6, Z6
@@ -996,19 +930,15 @@ one:
 	VFMADD213PD   ·const_log2c264+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c164+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c064+0(SB), Z9, Z10
-	VMOVAPS       Z6, Z6
 	VFMADD231PD   Z3, Z10, Z6
 	VMOVAPS       Z6, Z3
 	VMOVUPD       ·const_minusInf64+0(SB), K1, Z3
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z2, K1
-	VMOVAPS       Z3, Z3
 	VMOVAPD       Z2, K1, Z3
 	VMULPD        Z3, Z7, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z3, K1
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K1, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z7, K1
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K1, Z2
 	VMOVUPS       ·const_exp2Max64+0(SB), Z3
 	VMINPD        Z2, Z3, Z3
@@ -1039,18 +969,14 @@ one:
 	VRNDSCALEPS   $0x08, Z2, Z3
 	VCMPPS        $0x00, Z2, Z3, K2
 	VMOVUPS       ·const_sign+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVUPS       ·const_zero+0(SB), K2, Z2
 	VMOVUPS       ·const_zero+0(SB), Z3
-	VMOVAPS       Z3, Z3
 	VMOVAPS       Z2, K1, Z3
 	VANDPS        Z1, Z3, Z2
 	VXORPS        Z2, Z4, Z2
 	VMOVUPS       ·const_nan+0(SB), Z3
-	VMOVAPS       Z3, Z3
 	VMOVAPS       Z2, K1, Z3
 	VCMPPS        $0x00, ·const_minusInf+0(SB), Z1, K1
-	VMOVAPS       Z3, Z3
 	VMOVAPS       Z2, K1, Z3
 	VCMPPS        $0x11, ·const_zero+0(SB), Z1, K1
 	VMOVAPS       Z2, Z1
@@ -1093,19 +1019,15 @@ last:
 	VFMADD213PD   ·const_log2c264+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c164+0(SB), Z9, Z10
 	VFMADD213PD   ·const_log2c064+0(SB), Z9, Z10
-	VMOVAPS       Z8, Z8
 	VFMADD231PD   Z7, Z10, Z8
 	VMOVAPS       Z8, Z7
 	VMOVUPD       ·const_minusInf64+0(SB), K2, Z7
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z3, K2
-	VMOVAPS       Z7, Z7
 	VMOVAPD       Z3, K2, Z7
 	VMULPD        Z7, Z4, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z7, K2
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K2, Z3
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z4, K2
-	VMOVAPS       Z3, Z3
 	VMOVUPD       ·const_zero64+0(SB), K2, Z3
 	VMOVUPS       ·const_exp2Max64+0(SB), Z4
 	VMINPD        Z3, Z4, Z4
@@ -1146,19 +1068,15 @@ last:
 	VFMADD213PD   ·const_log2c264+0(SB), Z8, Z9
 	VFMADD213PD   ·const_log2c164+0(SB), Z8, Z9
 	VFMADD213PD   ·const_log2c064+0(SB), Z8, Z9
-	VMOVAPS       Z4, Z4
 	VFMADD231PD   Z3, Z9, Z4
 	VMOVAPS       Z4, Z3
 	VMOVUPD       ·const_minusInf64+0(SB), K2, Z3
 	VCMPPD        $0x15, ·const_inf64+0(SB), Z2, K2
-	VMOVAPS       Z3, Z3
 	VMOVAPD       Z2, K2, Z3
 	VMULPD        Z3, Z6, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z3, K2
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K2, Z2
 	VCMPPD        $0x00, ·const_zero64+0(SB), Z6, K2
-	VMOVAPS       Z2, Z2
 	VMOVUPD       ·const_zero64+0(SB), K2, Z2
 	VMOVUPS       ·const_exp2Max64+0(SB), Z3
 	VMINPD        Z2, Z3, Z3
@@ -1189,21 +1107,16 @@ last:
 	VRNDSCALEPS   $0x08, Z2, Z0
 	VCMPPS        $0x00, Z2, Z0, K3
 	VMOVUPS       ·const_sign+0(SB), Z0
-	VMOVAPS       Z0, Z0
 	VMOVUPS       ·const_zero+0(SB), K3, Z0
 	VMOVUPS       ·const_zero+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z0, K2, Z2
 	VANDPS        Z1, Z2, Z0
 	VXORPS        Z0, Z5, Z0
 	VMOVUPS       ·const_nan+0(SB), Z2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z0, K2, Z2
 	VCMPPS        $0x00, ·const_minusInf+0(SB), Z1, K2
-	VMOVAPS       Z2, Z2
 	VMOVAPS       Z0, K2, Z2
 	VCMPPS        $0x11, ·const_zero+0(SB), Z1, K2
-	VMOVAPS       Z0, Z0
 	VMOVAPS       Z2, K2, Z0
 	VMOVUPS       Z0, K1, (CX)(BX*4)
 

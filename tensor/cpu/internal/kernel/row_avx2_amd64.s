@@ -408,7 +408,6 @@ sweep3:
 	VSUBPS      Y2, Y5, Y5
 	VMULPS      Y3, Y5, Y5
 	VMOVUPS     (BX)(SI*1), Y6
-	VMOVAPS     Y6, Y6
 	VFMADD231PS Y4, Y5, Y6
 	VMOVUPS     Y6, (AX)(SI*1)
 	ADDQ        $0x20, SI
@@ -421,7 +420,6 @@ last3:
 	VSUBPS      Y2, Y5, Y2
 	VMULPS      Y3, Y2, Y2
 	VMASKMOVPS  (BX)(SI*1), Y0, Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y4, Y2, Y3
 	VMASKMOVPS  Y3, Y0, (AX)(SI*1)
 	ADDQ        dstS+24(FP), AX
@@ -774,7 +772,6 @@ row:
 sweep1:
 	VMOVUPS (CX)(DX*1), Y3
 	VMAXPS  Y3, Y2, Y2
-	VMOVAPS Y2, Y2
 	ADDQ    $0x20, DX
 	DECQ    DI
 	JNZ     sweep1
@@ -784,7 +781,6 @@ last1:
 	VMOVUPS    ·const_minusInf+0(SB), Y4
 	VBLENDVPS  Y1, Y3, Y4, Y3
 	VMAXPS     Y3, Y2, Y2
-	VMOVAPS    Y2, Y2
 	VPERM2F128 $0x01, Y2, Y2, Y3
 	VMAXPS     Y3, Y2, Y2
 	VPERMILPS  $0x4e, Y2, Y3
@@ -837,7 +833,6 @@ sweep2:
 
 last2:
 	VMASKMOVPS  (CX)(DX*1), Y1, Y4
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y4, Y2
 	VMOVUPS     ·const_expMax+0(SB), Y4
 	VMINPS      Y2, Y4, Y4

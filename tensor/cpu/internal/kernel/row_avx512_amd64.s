@@ -418,7 +418,6 @@ sweep3:
 	VSUBPS      Z2, Z5, Z5
 	VMULPS      Z3, Z5, Z5
 	VMOVUPS     (BX)(SI*1), Z6
-	VMOVAPS     Z6, Z6
 	VFMADD231PS Z4, Z5, Z6
 	VMOVUPS     Z6, (AX)(SI*1)
 	ADDQ        $0x40, SI
@@ -431,7 +430,6 @@ last3:
 	VSUBPS      Z2, Z5, Z2
 	VMULPS      Z3, Z2, Z2
 	VMOVUPS.Z   (BX)(SI*1), K1, Z3
-	VMOVAPS     Z3, Z3
 	VFMADD231PS Z4, Z2, Z3
 	VMOVUPS     Z3, K1, (AX)(SI*1)
 	ADDQ        dstS+24(FP), AX
@@ -809,7 +807,6 @@ row:
 sweep1:
 	VMOVUPS (CX)(DX*1), Z14
 	VMAXPS  Z14, Z13, Z13
-	VMOVAPS Z13, Z13
 	ADDQ    $0x40, DX
 	DECQ    DI
 	JNZ     sweep1
@@ -819,7 +816,6 @@ last1:
 	VMOVUPS    ·const_minusInf+0(SB), Z17
 	VBLENDMPS  Z14, Z17, K1, Z15
 	VMAXPS     Z15, Z13, Z13
-	VMOVAPS    Z13, Z13
 	VSHUFF32X4 $0x4e, Z13, Z13, Z14
 	VMAXPS     Z14, Z13, Z13
 	VSHUFF32X4 $0xb1, Z13, Z13, Z14
@@ -866,7 +862,6 @@ sweep2:
 
 last2:
 	VMOVUPS.Z   (CX)(DX*1), K1, Z17
-	VMOVAPS     Z13, Z13
 	VFMADD231PS Z12, Z17, Z13
 	VMOVUPS     Z3, Z17
 	VMINPS      Z13, Z17, Z17

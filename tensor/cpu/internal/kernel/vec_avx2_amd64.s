@@ -1444,22 +1444,18 @@ several:
 	JL          one
 	VMOVUPS     (DX)(SI*4), Y1
 	VMOVUPS     (BX)(SI*4), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y1, Y2
 	VMOVUPS     Y2, (CX)(SI*4)
 	VMOVUPS     32(DX)(SI*4), Y1
 	VMOVUPS     32(BX)(SI*4), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y1, Y2
 	VMOVUPS     Y2, 32(CX)(SI*4)
 	VMOVUPS     64(DX)(SI*4), Y1
 	VMOVUPS     64(BX)(SI*4), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y1, Y2
 	VMOVUPS     Y2, 64(CX)(SI*4)
 	VMOVUPS     96(DX)(SI*4), Y1
 	VMOVUPS     96(BX)(SI*4), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y1, Y2
 	VMOVUPS     Y2, 96(CX)(SI*4)
 	ADDQ        $0x00000020, SI
@@ -1471,7 +1467,6 @@ one:
 	JL          last
 	VMOVUPS     (DX)(SI*4), Y1
 	VMOVUPS     (BX)(SI*4), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y0, Y1, Y2
 	VMOVUPS     Y2, (CX)(SI*4)
 	ADDQ        $0x00000008, SI
@@ -1487,7 +1482,6 @@ last:
 	VMOVUPS     (DI), Y1
 	VMASKMOVPS  (DX)(SI*4), Y1, Y2
 	VMASKMOVPS  (BX)(SI*4), Y1, Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y0, Y2, Y3
 	VMASKMOVPS  Y3, Y1, (CX)(SI*4)
 
@@ -2766,7 +2760,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Y2
 	VMINPS      Y1, Y2, Y2
 	VMOVUPS     ·const_gelu1+0(SB), Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PS ·const_gelu3+0(SB), Y2, Y1
 	VMULPS      Y0, Y1, Y1
 	VXORPS      ·const_sign+0(SB), Y1, Y1
@@ -2804,7 +2797,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Y2
 	VMINPS      Y1, Y2, Y2
 	VMOVUPS     ·const_gelu1+0(SB), Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PS ·const_gelu3+0(SB), Y2, Y1
 	VMULPS      Y0, Y1, Y1
 	VXORPS      ·const_sign+0(SB), Y1, Y1
@@ -2849,7 +2841,6 @@ one:
 	VMOVUPS     ·const_squareMax+0(SB), Y2
 	VMINPS      Y1, Y2, Y2
 	VMOVUPS     ·const_gelu1+0(SB), Y1
-	VMOVAPS     Y1, Y1
 	VFMADD231PS ·const_gelu3+0(SB), Y2, Y1
 	VMULPS      Y0, Y1, Y1
 	VXORPS      ·const_sign+0(SB), Y1, Y1
@@ -2898,7 +2889,6 @@ last:
 	VMOVUPS     ·const_squareMax+0(SB), Y3
 	VMINPS      Y2, Y3, Y3
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu3+0(SB), Y3, Y2
 	VMULPS      Y1, Y2, Y2
 	VXORPS      ·const_sign+0(SB), Y2, Y2
@@ -3115,7 +3105,6 @@ several:
 	VMULPS      Y4, Y2, Y4
 	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     ·const_one+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
 	VMULPS      Y2, Y4, Y0
 	VMULPS      Y1, Y0, Y0
@@ -3158,7 +3147,6 @@ several:
 	VMULPS      Y4, Y2, Y4
 	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     ·const_one+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
 	VMULPS      Y2, Y4, Y0
 	VMULPS      Y1, Y0, Y0
@@ -3208,7 +3196,6 @@ one:
 	VMULPS      Y4, Y2, Y4
 	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     ·const_one+0(SB), Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
 	VMULPS      Y2, Y4, Y0
 	VMULPS      Y1, Y0, Y0
@@ -3262,7 +3249,6 @@ last:
 	VMULPS      Y5, Y3, Y5
 	VBLENDVPS   Y4, Y6, Y5, Y4
 	VMOVUPS     ·const_one+0(SB), Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y1, Y4, Y5
 	VMULPS      Y3, Y5, Y1
 	VMULPS      Y2, Y1, Y1
@@ -3377,7 +3363,6 @@ several:
 	VBLENDVPS   Y5, Y3, Y7, Y3
 	VCMPPS      $0x11, ·const_one+0(SB), Y4, Y4
 	VBLENDVPS   Y4, Y6, Y3, Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y0, Y2, Y3
 	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, (CX)(SI*4)
@@ -3473,7 +3458,6 @@ several:
 	VBLENDVPS   Y5, Y3, Y7, Y3
 	VCMPPS      $0x11, ·const_one+0(SB), Y4, Y4
 	VBLENDVPS   Y4, Y6, Y3, Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y0, Y2, Y3
 	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, 32(CX)(SI*4)
@@ -3576,7 +3560,6 @@ one:
 	VBLENDVPS   Y5, Y3, Y7, Y3
 	VCMPPS      $0x11, ·const_one+0(SB), Y4, Y4
 	VBLENDVPS   Y4, Y6, Y3, Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y0, Y2, Y3
 	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, (CX)(SI*4)
@@ -3683,7 +3666,6 @@ last:
 	VBLENDVPS   Y6, Y4, Y8, Y4
 	VCMPPS      $0x11, ·const_one+0(SB), Y5, Y5
 	VBLENDVPS   Y5, Y7, Y4, Y4
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y1, Y3, Y4
 	VMULPS      Y2, Y4, Y1
 	VMASKMOVPS  Y1, Y0, (CX)(SI*4)
@@ -3711,7 +3693,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Y3
 	VMINPS      Y2, Y3, Y3
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu3+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
 	VXORPS      ·const_sign+0(SB), Y2, Y4
@@ -3752,7 +3733,6 @@ several:
 	VMULPS      Y0, Y4, Y0
 	VMULPS      Y0, Y2, Y0
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu9+0(SB), Y3, Y2
 	VMOVAPS     Y4, Y3
 	VFMADD231PS Y0, Y2, Y3
@@ -3764,7 +3744,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Y3
 	VMINPS      Y2, Y3, Y3
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu3+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
 	VXORPS      ·const_sign+0(SB), Y2, Y4
@@ -3805,7 +3784,6 @@ several:
 	VMULPS      Y0, Y4, Y0
 	VMULPS      Y0, Y2, Y0
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu9+0(SB), Y3, Y2
 	VMOVAPS     Y4, Y3
 	VFMADD231PS Y0, Y2, Y3
@@ -3824,7 +3802,6 @@ one:
 	VMOVUPS     ·const_squareMax+0(SB), Y3
 	VMINPS      Y2, Y3, Y3
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu3+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
 	VXORPS      ·const_sign+0(SB), Y2, Y4
@@ -3865,7 +3842,6 @@ one:
 	VMULPS      Y0, Y4, Y0
 	VMULPS      Y0, Y2, Y0
 	VMOVUPS     ·const_gelu1+0(SB), Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS ·const_gelu9+0(SB), Y3, Y2
 	VMOVAPS     Y4, Y3
 	VFMADD231PS Y0, Y2, Y3
@@ -3888,7 +3864,6 @@ last:
 	VMOVUPS     ·const_squareMax+0(SB), Y4
 	VMINPS      Y3, Y4, Y4
 	VMOVUPS     ·const_gelu1+0(SB), Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS ·const_gelu3+0(SB), Y4, Y3
 	VMULPS      Y1, Y3, Y3
 	VXORPS      ·const_sign+0(SB), Y3, Y5
@@ -3929,7 +3904,6 @@ last:
 	VMULPS      Y1, Y5, Y1
 	VMULPS      Y1, Y3, Y1
 	VMOVUPS     ·const_gelu1+0(SB), Y3
-	VMOVAPS     Y3, Y3
 	VFMADD231PS ·const_gelu9+0(SB), Y4, Y3
 	VMOVAPS     Y5, Y4
 	VFMADD231PS Y1, Y3, Y4
@@ -3957,16 +3931,12 @@ several:
 	JL      one
 	VMOVUPS (CX)(DX*4), Y4
 	VADDPS  Y4, Y0, Y0
-	VMOVAPS Y0, Y0
 	VMOVUPS 32(CX)(DX*4), Y4
 	VADDPS  Y4, Y1, Y1
-	VMOVAPS Y1, Y1
 	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y4, Y2, Y2
-	VMOVAPS Y2, Y2
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVAPS Y3, Y3
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000020, AX
 	JMP     several
@@ -3976,7 +3946,6 @@ one:
 	JL      last
 	VMOVUPS (CX)(DX*4), Y4
 	VADDPS  Y4, Y0, Y0
-	VMOVAPS Y0, Y0
 	ADDQ    $0x00000008, DX
 	SUBQ    $0x00000008, AX
 	JMP     one
@@ -3990,7 +3959,6 @@ last:
 	VMOVUPS    (BX), Y4
 	VMASKMOVPS (CX)(DX*4), Y4, Y4
 	VADDPS     Y4, Y0, Y0
-	VMOVAPS    Y0, Y0
 
 done:
 	VADDPS     Y1, Y0, Y0
@@ -4161,22 +4129,18 @@ several:
 	VCMPPS    $0x03, Y0, Y0, Y5
 	VMAXPS    Y4, Y0, Y4
 	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVAPS   Y0, Y0
 	VMOVUPS   32(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y4, Y1, Y4
 	VBLENDVPS Y5, Y1, Y4, Y1
-	VMOVAPS   Y1, Y1
 	VMOVUPS   64(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y2, Y2, Y5
 	VMAXPS    Y4, Y2, Y4
 	VBLENDVPS Y5, Y2, Y4, Y2
-	VMOVAPS   Y2, Y2
 	VMOVUPS   96(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMAXPS    Y4, Y3, Y4
 	VBLENDVPS Y5, Y3, Y4, Y3
-	VMOVAPS   Y3, Y3
 	ADDQ      $0x00000020, DX
 	SUBQ      $0x00000020, AX
 	JMP       several
@@ -4188,7 +4152,6 @@ one:
 	VCMPPS    $0x03, Y0, Y0, Y5
 	VMAXPS    Y4, Y0, Y4
 	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVAPS   Y0, Y0
 	ADDQ      $0x00000008, DX
 	SUBQ      $0x00000008, AX
 	JMP       one
@@ -4206,7 +4169,6 @@ last:
 	VCMPPS     $0x03, Y0, Y0, Y5
 	VMAXPS     Y4, Y0, Y4
 	VBLENDVPS  Y5, Y0, Y4, Y0
-	VMOVAPS    Y0, Y0
 
 done:
 	VCMPPS     $0x03, Y0, Y0, Y4
@@ -4253,22 +4215,18 @@ several:
 	VCMPPS    $0x03, Y0, Y0, Y5
 	VMINPS    Y4, Y0, Y4
 	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVAPS   Y0, Y0
 	VMOVUPS   32(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMINPS    Y4, Y1, Y4
 	VBLENDVPS Y5, Y1, Y4, Y1
-	VMOVAPS   Y1, Y1
 	VMOVUPS   64(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y2, Y2, Y5
 	VMINPS    Y4, Y2, Y4
 	VBLENDVPS Y5, Y2, Y4, Y2
-	VMOVAPS   Y2, Y2
 	VMOVUPS   96(CX)(DX*4), Y4
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMINPS    Y4, Y3, Y4
 	VBLENDVPS Y5, Y3, Y4, Y3
-	VMOVAPS   Y3, Y3
 	ADDQ      $0x00000020, DX
 	SUBQ      $0x00000020, AX
 	JMP       several
@@ -4280,7 +4238,6 @@ one:
 	VCMPPS    $0x03, Y0, Y0, Y5
 	VMINPS    Y4, Y0, Y4
 	VBLENDVPS Y5, Y0, Y4, Y0
-	VMOVAPS   Y0, Y0
 	ADDQ      $0x00000008, DX
 	SUBQ      $0x00000008, AX
 	JMP       one
@@ -4298,7 +4255,6 @@ last:
 	VCMPPS     $0x03, Y0, Y0, Y5
 	VMINPS     Y4, Y0, Y4
 	VBLENDVPS  Y5, Y0, Y4, Y0
-	VMOVAPS    Y0, Y0
 
 done:
 	VCMPPS     $0x03, Y0, Y0, Y4
@@ -4454,7 +4410,6 @@ last:
 	SUBQ        AX, SI
 	VMOVUPS     (SI), Y4
 	VMASKMOVPS  (DX)(BX*4), Y4, Y5
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y2, Y5, Y3
 	VMOVUPS     ·const_expMax+0(SB), Y2
 	VMINPS      Y3, Y2, Y2
@@ -4623,7 +4578,6 @@ last:
 	SUBQ        AX, BX
 	VMOVUPS     (BX), Y4
 	VMASKMOVPS  (CX)(DX*4), Y4, Y5
-	VMOVAPS     Y3, Y3
 	VFMADD231PS Y2, Y5, Y3
 	VMOVUPS     ·const_expMax+0(SB), Y2
 	VMINPS      Y3, Y2, Y2
@@ -4823,7 +4777,6 @@ several:
 	VMOVUPS     (SI)(DI*4), Y4
 	VADDPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y3, Y2, Y4
 	VMOVUPS     Y4, (CX)(DI*4)
 	VMOVUPS     32(DX)(DI*4), Y2
@@ -4831,7 +4784,6 @@ several:
 	VMOVUPS     32(SI)(DI*4), Y4
 	VADDPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y3, Y2, Y4
 	VMOVUPS     Y4, 32(CX)(DI*4)
 	VMOVUPS     64(DX)(DI*4), Y2
@@ -4839,7 +4791,6 @@ several:
 	VMOVUPS     64(SI)(DI*4), Y4
 	VADDPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y3, Y2, Y4
 	VMOVUPS     Y4, 64(CX)(DI*4)
 	VMOVUPS     96(DX)(DI*4), Y2
@@ -4847,7 +4798,6 @@ several:
 	VMOVUPS     96(SI)(DI*4), Y4
 	VADDPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y3, Y2, Y4
 	VMOVUPS     Y4, 96(CX)(DI*4)
 	ADDQ        $0x00000020, DI
@@ -4862,7 +4812,6 @@ one:
 	VMOVUPS     (SI)(DI*4), Y4
 	VADDPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
-	VMOVAPS     Y4, Y4
 	VFMADD231PS Y3, Y2, Y4
 	VMOVUPS     Y4, (CX)(DI*4)
 	ADDQ        $0x00000008, DI
@@ -5089,7 +5038,6 @@ several:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, (CX)(DI*4)
@@ -5100,7 +5048,6 @@ several:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, 32(CX)(DI*4)
@@ -5118,7 +5065,6 @@ one:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, (CX)(DI*4)
@@ -5140,7 +5086,6 @@ last:
 	VADDPS      Y0, Y5, Y0
 	VMULPS      Y1, Y0, Y0
 	VADDPS      Y2, Y6, Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y3, Y0, Y2
 	VMULPS      Y1, Y2, Y0
 	VMASKMOVPS  Y0, Y4, (CX)(DI*4)
@@ -5171,7 +5116,6 @@ several:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, (CX)(SI*4)
@@ -5180,7 +5124,6 @@ several:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, 32(CX)(SI*4)
@@ -5196,7 +5139,6 @@ one:
 	VADDPS      Y0, Y4, Y4
 	VMULPS      Y1, Y4, Y4
 	VADDPS      Y2, Y5, Y5
-	VMOVAPS     Y5, Y5
 	VFMADD231PS Y3, Y4, Y5
 	VMULPS      Y1, Y5, Y4
 	VMOVUPS     Y4, (CX)(SI*4)
@@ -5216,7 +5158,6 @@ last:
 	VADDPS      Y0, Y5, Y0
 	VMULPS      Y1, Y0, Y0
 	VADDPS      Y2, Y6, Y2
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y3, Y0, Y2
 	VMULPS      Y1, Y2, Y0
 	VMASKMOVPS  Y0, Y4, (CX)(SI*4)
@@ -5246,7 +5187,6 @@ several:
 	VMOVUPS     (SI)(DI*4), Y4
 	VADDPS      Y0, Y3, Y3
 	VMULPS      Y1, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y4, Y3, Y2
 	VMOVUPS     Y2, (CX)(DI*4)
 	VMOVUPS     32(DX)(DI*4), Y2
@@ -5254,7 +5194,6 @@ several:
 	VMOVUPS     32(SI)(DI*4), Y4
 	VADDPS      Y0, Y3, Y3
 	VMULPS      Y1, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y4, Y3, Y2
 	VMOVUPS     Y2, 32(CX)(DI*4)
 	ADDQ        $0x00000010, DI
@@ -5269,7 +5208,6 @@ one:
 	VMOVUPS     (SI)(DI*4), Y4
 	VADDPS      Y0, Y3, Y3
 	VMULPS      Y1, Y3, Y3
-	VMOVAPS     Y2, Y2
 	VFMADD231PS Y4, Y3, Y2
 	VMOVUPS     Y2, (CX)(DI*4)
 	ADDQ        $0x00000008, DI
@@ -5491,11 +5429,9 @@ several:
 	VMOVUPS      (R9)(R10*4), Y11
 	PREFETCHT0   1024(R9)(R10*4)
 	VMULPS       Y0, Y9, Y9
-	VMOVAPS      Y9, Y9
 	VFMADD231PS  Y1, Y11, Y9
 	VMULPS       Y11, Y11, Y11
 	VMULPS       Y2, Y10, Y10
-	VMOVAPS      Y10, Y10
 	VFMADD231PS  Y3, Y11, Y10
 	VSQRTPS      Y10, Y11
 	VMULPS       Y4, Y11, Y11
@@ -5515,11 +5451,9 @@ several:
 	VMOVUPS      32(R9)(R10*4), Y11
 	PREFETCHT0   1056(R9)(R10*4)
 	VMULPS       Y0, Y9, Y9
-	VMOVAPS      Y9, Y9
 	VFMADD231PS  Y1, Y11, Y9
 	VMULPS       Y11, Y11, Y11
 	VMULPS       Y2, Y10, Y10
-	VMOVAPS      Y10, Y10
 	VFMADD231PS  Y3, Y11, Y10
 	VSQRTPS      Y10, Y11
 	VMULPS       Y4, Y11, Y11
@@ -5539,11 +5473,9 @@ several:
 	VMOVUPS      64(R9)(R10*4), Y11
 	PREFETCHT0   1088(R9)(R10*4)
 	VMULPS       Y0, Y9, Y9
-	VMOVAPS      Y9, Y9
 	VFMADD231PS  Y1, Y11, Y9
 	VMULPS       Y11, Y11, Y11
 	VMULPS       Y2, Y10, Y10
-	VMOVAPS      Y10, Y10
 	VFMADD231PS  Y3, Y11, Y10
 	VSQRTPS      Y10, Y11
 	VMULPS       Y4, Y11, Y11
@@ -5563,11 +5495,9 @@ several:
 	VMOVUPS      96(R9)(R10*4), Y11
 	PREFETCHT0   1120(R9)(R10*4)
 	VMULPS       Y0, Y9, Y9
-	VMOVAPS      Y9, Y9
 	VFMADD231PS  Y1, Y11, Y9
 	VMULPS       Y11, Y11, Y11
 	VMULPS       Y2, Y10, Y10
-	VMOVAPS      Y10, Y10
 	VFMADD231PS  Y3, Y11, Y10
 	VSQRTPS      Y10, Y11
 	VMULPS       Y4, Y11, Y11
@@ -5594,11 +5524,9 @@ one:
 	VMOVUPS      (R9)(R10*4), Y11
 	PREFETCHT0   1024(R9)(R10*4)
 	VMULPS       Y0, Y9, Y9
-	VMOVAPS      Y9, Y9
 	VFMADD231PS  Y1, Y11, Y9
 	VMULPS       Y11, Y11, Y11
 	VMULPS       Y2, Y10, Y10
-	VMOVAPS      Y10, Y10
 	VFMADD231PS  Y3, Y11, Y10
 	VSQRTPS      Y10, Y11
 	VMULPS       Y4, Y11, Y11
@@ -5625,11 +5553,9 @@ last:
 	VMASKMOVPS   (R8)(R10*4), Y8, Y11
 	VMASKMOVPS   (R9)(R10*4), Y8, Y12
 	VMULPS       Y0, Y10, Y0
-	VMOVAPS      Y0, Y0
 	VFMADD231PS  Y1, Y12, Y0
 	VMULPS       Y12, Y12, Y1
 	VMULPS       Y2, Y11, Y2
-	VMOVAPS      Y2, Y2
 	VFMADD231PS  Y3, Y1, Y2
 	VSQRTPS      Y2, Y1
 	VMULPS       Y4, Y1, Y1

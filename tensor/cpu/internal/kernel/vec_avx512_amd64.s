@@ -1620,22 +1620,18 @@ several:
 	JL          one
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, (CX)(SI*4)
 	VMOVUPS     64(DX)(SI*4), Z1
 	VMOVUPS     64(BX)(SI*4), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, 64(CX)(SI*4)
 	VMOVUPS     128(DX)(SI*4), Z1
 	VMOVUPS     128(BX)(SI*4), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, 128(CX)(SI*4)
 	VMOVUPS     192(DX)(SI*4), Z1
 	VMOVUPS     192(BX)(SI*4), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, 192(CX)(SI*4)
 	ADDQ        $0x00000040, SI
@@ -1647,7 +1643,6 @@ one:
 	JL          last
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, (CX)(SI*4)
 	ADDQ        $0x00000010, SI
@@ -1662,7 +1657,6 @@ last:
 	KMOVW       DI, K1
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, K1, (CX)(SI*4)
 
@@ -2827,7 +2821,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Z14
 	VMINPS      Z13, Z14, Z14
 	VMOVUPS     ·const_gelu1+0(SB), Z13
-	VMOVAPS     Z13, Z13
 	VFMADD231PS ·const_gelu3+0(SB), Z14, Z13
 	VMULPS      Z12, Z13, Z13
 	VXORPS      ·const_sign+0(SB), Z13, Z13
@@ -2857,7 +2850,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Z14
 	VMINPS      Z13, Z14, Z14
 	VMOVUPS     ·const_gelu1+0(SB), Z13
-	VMOVAPS     Z13, Z13
 	VFMADD231PS ·const_gelu3+0(SB), Z14, Z13
 	VMULPS      Z12, Z13, Z13
 	VXORPS      ·const_sign+0(SB), Z13, Z13
@@ -2894,7 +2886,6 @@ one:
 	VMOVUPS     ·const_squareMax+0(SB), Z14
 	VMINPS      Z13, Z14, Z14
 	VMOVUPS     ·const_gelu1+0(SB), Z13
-	VMOVAPS     Z13, Z13
 	VFMADD231PS ·const_gelu3+0(SB), Z14, Z13
 	VMULPS      Z12, Z13, Z13
 	VXORPS      ·const_sign+0(SB), Z13, Z13
@@ -2934,7 +2925,6 @@ last:
 	VMOVUPS     ·const_squareMax+0(SB), Z14
 	VMINPS      Z13, Z14, Z14
 	VMOVUPS     ·const_gelu1+0(SB), Z13
-	VMOVAPS     Z13, Z13
 	VFMADD231PS ·const_gelu3+0(SB), Z14, Z13
 	VMULPS      Z12, Z13, Z13
 	VXORPS      ·const_sign+0(SB), Z13, Z13
@@ -3169,7 +3159,6 @@ several:
 	VMULPS      Z20, Z14, Z20
 	VBLENDMPS   Z15, Z20, K1, Z16
 	VMOVUPS     Z5, Z15
-	VMOVAPS     Z15, Z15
 	VFMADD231PS Z12, Z16, Z15
 	VMULPS      Z14, Z15, Z12
 	VMULPS      Z13, Z12, Z12
@@ -3204,7 +3193,6 @@ several:
 	VMULPS      Z20, Z14, Z20
 	VBLENDMPS   Z15, Z20, K1, Z17
 	VMOVUPS     Z5, Z15
-	VMOVAPS     Z15, Z15
 	VFMADD231PS Z12, Z17, Z15
 	VMULPS      Z14, Z15, Z12
 	VMULPS      Z13, Z12, Z12
@@ -3246,7 +3234,6 @@ one:
 	VMULPS      Z16, Z14, Z16
 	VBLENDMPS   Z15, Z16, K1, Z18
 	VMOVUPS     Z5, Z15
-	VMOVAPS     Z15, Z15
 	VFMADD231PS Z12, Z18, Z15
 	VMULPS      Z14, Z15, Z12
 	VMULPS      Z13, Z12, Z12
@@ -3291,7 +3278,6 @@ last:
 	VMULPS      Z1, Z0, Z1
 	VBLENDMPS   Z2, Z1, K2, Z19
 	VMOVUPS     Z5, Z1
-	VMOVAPS     Z1, Z1
 	VFMADD231PS Z12, Z19, Z1
 	VMULPS      Z0, Z1, Z0
 	VMULPS      Z13, Z0, Z0
@@ -3699,7 +3685,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Z15
 	VMINPS      Z14, Z15, Z15
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu3+0(SB), Z15, Z14
 	VMULPS      Z12, Z14, Z14
 	VXORPS      ·const_sign+0(SB), Z14, Z20
@@ -3732,7 +3717,6 @@ several:
 	VMULPS      Z12, Z20, Z12
 	VMULPS      Z12, Z16, Z12
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu9+0(SB), Z15, Z14
 	VMOVAPS     Z20, Z15
 	VFMADD231PS Z12, Z14, Z15
@@ -3744,7 +3728,6 @@ several:
 	VMOVUPS     ·const_squareMax+0(SB), Z15
 	VMINPS      Z14, Z15, Z15
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu3+0(SB), Z15, Z14
 	VMULPS      Z12, Z14, Z14
 	VXORPS      ·const_sign+0(SB), Z14, Z20
@@ -3777,7 +3760,6 @@ several:
 	VMULPS      Z12, Z20, Z12
 	VMULPS      Z12, Z17, Z12
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu9+0(SB), Z15, Z14
 	VMOVAPS     Z20, Z15
 	VFMADD231PS Z12, Z14, Z15
@@ -3796,7 +3778,6 @@ one:
 	VMOVUPS     ·const_squareMax+0(SB), Z15
 	VMINPS      Z14, Z15, Z15
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu3+0(SB), Z15, Z14
 	VMULPS      Z12, Z14, Z14
 	VXORPS      ·const_sign+0(SB), Z14, Z16
@@ -3829,7 +3810,6 @@ one:
 	VMULPS      Z12, Z16, Z12
 	VMULPS      Z12, Z18, Z12
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu9+0(SB), Z15, Z14
 	VMOVAPS     Z16, Z15
 	VFMADD231PS Z12, Z14, Z15
@@ -3851,7 +3831,6 @@ last:
 	VMOVUPS     ·const_squareMax+0(SB), Z15
 	VMINPS      Z14, Z15, Z15
 	VMOVUPS     ·const_gelu1+0(SB), Z14
-	VMOVAPS     Z14, Z14
 	VFMADD231PS ·const_gelu3+0(SB), Z15, Z14
 	VMULPS      Z12, Z14, Z14
 	VXORPS      ·const_sign+0(SB), Z14, Z16
@@ -3884,9 +3863,7 @@ last:
 	VMULPS      Z12, Z0, Z1
 	VMULPS      Z1, Z19, Z1
 	VMOVUPS     ·const_gelu1+0(SB), Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS ·const_gelu9+0(SB), Z15, Z2
-	VMOVAPS     Z0, Z0
 	VFMADD231PS Z1, Z2, Z0
 	VMULPS      Z13, Z0, Z0
 	VMOVUPS     Z0, K1, (CX)(SI*4)
@@ -3912,16 +3889,12 @@ several:
 	JL      one
 	VMOVUPS (CX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVAPS Z0, Z0
 	VMOVUPS 64(CX)(DX*4), Z4
 	VADDPS  Z4, Z1, Z1
-	VMOVAPS Z1, Z1
 	VMOVUPS 128(CX)(DX*4), Z4
 	VADDPS  Z4, Z2, Z2
-	VMOVAPS Z2, Z2
 	VMOVUPS 192(CX)(DX*4), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVAPS Z3, Z3
 	ADDQ    $0x00000040, DX
 	SUBQ    $0x00000040, AX
 	JMP     several
@@ -3931,7 +3904,6 @@ one:
 	JL      last
 	VMOVUPS (CX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVAPS Z0, Z0
 	ADDQ    $0x00000010, DX
 	SUBQ    $0x00000010, AX
 	JMP     one
@@ -3944,7 +3916,6 @@ last:
 	KMOVW     BX, K1
 	VMOVUPS.Z (CX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVAPS   Z0, Z0
 
 done:
 	VADDPS     Z1, Z0, Z0
@@ -4405,7 +4376,6 @@ last:
 	BZHIL       AX, SI, SI
 	KMOVW       SI, K1
 	VMOVUPS.Z   (DX)(BX*4), K1, Z16
-	VMOVAPS     Z15, Z15
 	VFMADD231PS Z14, Z16, Z15
 	VMOVUPS     Z3, Z3
 	VMINPS      Z15, Z3, Z3
@@ -4555,7 +4525,6 @@ last:
 	BZHIL       AX, BX, BX
 	KMOVW       BX, K1
 	VMOVUPS.Z   (CX)(DX*4), K1, Z16
-	VMOVAPS     Z15, Z15
 	VFMADD231PS Z14, Z16, Z15
 	VMOVUPS     Z3, Z3
 	VMINPS      Z15, Z3, Z3
@@ -4747,7 +4716,6 @@ several:
 	VMOVUPS     (SI)(DI*4), Z4
 	VADDPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
-	VMOVAPS     Z4, Z4
 	VFMADD231PS Z3, Z2, Z4
 	VMOVUPS     Z4, (CX)(DI*4)
 	VMOVUPS     64(DX)(DI*4), Z2
@@ -4755,7 +4723,6 @@ several:
 	VMOVUPS     64(SI)(DI*4), Z4
 	VADDPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
-	VMOVAPS     Z4, Z4
 	VFMADD231PS Z3, Z2, Z4
 	VMOVUPS     Z4, 64(CX)(DI*4)
 	VMOVUPS     128(DX)(DI*4), Z2
@@ -4763,7 +4730,6 @@ several:
 	VMOVUPS     128(SI)(DI*4), Z4
 	VADDPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
-	VMOVAPS     Z4, Z4
 	VFMADD231PS Z3, Z2, Z4
 	VMOVUPS     Z4, 128(CX)(DI*4)
 	VMOVUPS     192(DX)(DI*4), Z2
@@ -4771,7 +4737,6 @@ several:
 	VMOVUPS     192(SI)(DI*4), Z4
 	VADDPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
-	VMOVAPS     Z4, Z4
 	VFMADD231PS Z3, Z2, Z4
 	VMOVUPS     Z4, 192(CX)(DI*4)
 	ADDQ        $0x00000040, DI
@@ -4786,7 +4751,6 @@ one:
 	VMOVUPS     (SI)(DI*4), Z4
 	VADDPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
-	VMOVAPS     Z4, Z4
 	VFMADD231PS Z3, Z2, Z4
 	VMOVUPS     Z4, (CX)(DI*4)
 	ADDQ        $0x00000010, DI
@@ -5018,7 +4982,6 @@ several:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, (CX)(DI*4)
@@ -5029,7 +4992,6 @@ several:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, 64(CX)(DI*4)
@@ -5047,7 +5009,6 @@ one:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, (CX)(DI*4)
@@ -5068,7 +5029,6 @@ last:
 	VADDPS      Z0, Z4, Z0
 	VMULPS      Z1, Z0, Z0
 	VADDPS      Z2, Z5, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z3, Z0, Z2
 	VMULPS      Z1, Z2, Z0
 	VMOVUPS     Z0, K1, (CX)(DI*4)
@@ -5099,7 +5059,6 @@ several:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, (CX)(SI*4)
@@ -5108,7 +5067,6 @@ several:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, 64(CX)(SI*4)
@@ -5124,7 +5082,6 @@ one:
 	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
 	VADDPS      Z2, Z5, Z5
-	VMOVAPS     Z5, Z5
 	VFMADD231PS Z3, Z4, Z5
 	VMULPS      Z1, Z5, Z4
 	VMOVUPS     Z4, (CX)(SI*4)
@@ -5143,7 +5100,6 @@ last:
 	VADDPS      Z0, Z4, Z0
 	VMULPS      Z1, Z0, Z0
 	VADDPS      Z2, Z5, Z2
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z3, Z0, Z2
 	VMULPS      Z1, Z2, Z0
 	VMOVUPS     Z0, K1, (CX)(SI*4)
@@ -5173,7 +5129,6 @@ several:
 	VMOVUPS     (SI)(DI*4), Z4
 	VADDPS      Z0, Z3, Z3
 	VMULPS      Z1, Z3, Z3
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z4, Z3, Z2
 	VMOVUPS     Z2, (CX)(DI*4)
 	VMOVUPS     64(DX)(DI*4), Z2
@@ -5181,7 +5136,6 @@ several:
 	VMOVUPS     64(SI)(DI*4), Z4
 	VADDPS      Z0, Z3, Z3
 	VMULPS      Z1, Z3, Z3
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z4, Z3, Z2
 	VMOVUPS     Z2, 64(CX)(DI*4)
 	ADDQ        $0x00000020, DI
@@ -5196,7 +5150,6 @@ one:
 	VMOVUPS     (SI)(DI*4), Z4
 	VADDPS      Z0, Z3, Z3
 	VMULPS      Z1, Z3, Z3
-	VMOVAPS     Z2, Z2
 	VFMADD231PS Z4, Z3, Z2
 	VMOVUPS     Z2, (CX)(DI*4)
 	ADDQ        $0x00000010, DI
@@ -5400,11 +5353,9 @@ several:
 	VMOVUPS      (R9)(R10*4), Z15
 	PREFETCHT0   1024(R9)(R10*4)
 	VMULPS       Z4, Z13, Z13
-	VMOVAPS      Z13, Z13
 	VFMADD231PS  Z5, Z15, Z13
 	VMULPS       Z15, Z15, Z15
 	VMULPS       Z6, Z14, Z14
-	VMOVAPS      Z14, Z14
 	VFMADD231PS  Z7, Z15, Z14
 	VMOVUPS      Z1, Z17
 	VRSQRT14PS   Z14, Z16
@@ -5440,11 +5391,9 @@ within13:
 	VMOVUPS      64(R9)(R10*4), Z15
 	PREFETCHT0   1088(R9)(R10*4)
 	VMULPS       Z4, Z13, Z13
-	VMOVAPS      Z13, Z13
 	VFMADD231PS  Z5, Z15, Z13
 	VMULPS       Z15, Z15, Z15
 	VMULPS       Z6, Z14, Z14
-	VMOVAPS      Z14, Z14
 	VFMADD231PS  Z7, Z15, Z14
 	VMOVUPS      Z1, Z17
 	VRSQRT14PS   Z14, Z16
@@ -5480,11 +5429,9 @@ within14:
 	VMOVUPS      128(R9)(R10*4), Z15
 	PREFETCHT0   1152(R9)(R10*4)
 	VMULPS       Z4, Z13, Z13
-	VMOVAPS      Z13, Z13
 	VFMADD231PS  Z5, Z15, Z13
 	VMULPS       Z15, Z15, Z15
 	VMULPS       Z6, Z14, Z14
-	VMOVAPS      Z14, Z14
 	VFMADD231PS  Z7, Z15, Z14
 	VMOVUPS      Z1, Z17
 	VRSQRT14PS   Z14, Z16
@@ -5520,11 +5467,9 @@ within15:
 	VMOVUPS      192(R9)(R10*4), Z15
 	PREFETCHT0   1216(R9)(R10*4)
 	VMULPS       Z4, Z13, Z13
-	VMOVAPS      Z13, Z13
 	VFMADD231PS  Z5, Z15, Z13
 	VMULPS       Z15, Z15, Z15
 	VMULPS       Z6, Z14, Z14
-	VMOVAPS      Z14, Z14
 	VFMADD231PS  Z7, Z15, Z14
 	VMOVUPS      Z1, Z17
 	VRSQRT14PS   Z14, Z16
@@ -5567,11 +5512,9 @@ one:
 	VMOVUPS      (R9)(R10*4), Z15
 	PREFETCHT0   1024(R9)(R10*4)
 	VMULPS       Z4, Z13, Z13
-	VMOVAPS      Z13, Z13
 	VFMADD231PS  Z5, Z15, Z13
 	VMULPS       Z15, Z15, Z15
 	VMULPS       Z6, Z14, Z14
-	VMOVAPS      Z14, Z14
 	VFMADD231PS  Z7, Z15, Z14
 	VMOVUPS      Z1, Z17
 	VRSQRT14PS   Z14, Z16
@@ -5613,11 +5556,9 @@ last:
 	VMOVUPS.Z    (R8)(R10*4), K1, Z14
 	VMOVUPS.Z    (R9)(R10*4), K1, Z15
 	VMULPS       Z4, Z13, Z4
-	VMOVAPS      Z4, Z4
 	VFMADD231PS  Z5, Z15, Z4
 	VMULPS       Z15, Z15, Z5
 	VMULPS       Z6, Z14, Z6
-	VMOVAPS      Z6, Z6
 	VFMADD231PS  Z7, Z5, Z6
 	VMOVUPS      Z1, Z7
 	VRSQRT14PS   Z6, Z5

@@ -15,8 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/pass"
 )
 
 // sets are the files of assembly to write: their contents by name.
@@ -58,6 +61,7 @@ func main() {
 	text := constants() // also sets the addresses that assembly refers to
 	if *set != "" {
 		sets[*set]()
+		pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(pruneCopies))
 		build.Generate()
 		return
 	}
@@ -67,6 +71,17 @@ func main() {
 	if err := write(flag.Arg(0), text); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// pruneCopies removes copies of vector registers to themselves, which are left where avo
+// gives both registers of a copy the same place. avo prunes those of general registers
+// alone. A copy of a part of a register would also clear the rest; the kernels have none.
+func pruneCopies(f *ir.Function) error {
+	f.Nodes = slices.DeleteFunc(f.Nodes, func(n ir.Node) bool {
+		i, ok := n.(*ir.Instruction)
+		return ok && i.Opcode == "VMOVAPS" && len(i.Operands) == 2 && i.Operands[0] == i.Operands[1]
+	})
+	return nil
 }
 
 func write(folder, constants string) error {
