@@ -39,10 +39,7 @@ func (lw *lowerer) elementwise(s *compile.Step) func(r *run) error {
 func gatherAs[T any](dst, src pointer, stride, n int) {
 	d := elems[T](dst, n)
 	if stride == 0 {
-		x := *(*T)(src)
-		for i := range d {
-			d[i] = x
-		}
+		fill(d, *(*T)(src))
 		return
 	}
 	step := stride * sizeOf[T]()
@@ -73,9 +70,16 @@ func spread(dst pointer, t tensor.DType, x float64, n int) {
 	}
 }
 
+// fill sets all elements of d to x: a few one by one, others as copies of these, which
+// takes the vectors of any machine.
 func fill[T any](d []T, x T) {
-	for i := range d {
+	const few, most = 64, 2048
+	n := min(len(d), few)
+	for i := range d[:n] {
 		d[i] = x
+	}
+	for n < len(d) {
+		n += copy(d[n:], d[:min(n, most)])
 	}
 }
 

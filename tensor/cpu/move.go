@@ -75,11 +75,8 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 	for {
 		d, s := to+odo.off[0], from+odo.off[1]
 		switch {
-		case dc == 1 && sc == 1:
-			for range rows {
-				copyLong(r, dst[d:d+cols], src[s:s+cols])
-				d, s = d+dr, s+sr
-			}
+		case dc == 1 && (sc == 1 || sc == 0):
+			copyRows(r, dst, d, dr, src, s, sr, rows, cols, sc == 0)
 		case dc == 1 && sr == 1 && sc >= rows && dr >= cols:
 			transpose(r, dst[d:], dr, src[s:], sc, rows, cols)
 		default:
@@ -95,6 +92,37 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 		}
 		if r.stopped() || !odo.next() {
 			return
+		}
+	}
+}
+
+// copyRows copies rows of cols elements from element s of src on to element d of dst on,
+// which lie dr apart in dst and sr apart in src. The elements of a row are contiguous in
+// src or, with one, the same.
+func copyRows[T any](r *run, dst []T, d, dr int, src []T, s, sr, rows, cols int, one bool) {
+	for left := 0; rows > 0; rows, d, s, left = rows-1, d+dr, s+sr, left-cols {
+		if left <= 0 {
+			if r.stopped() {
+				return
+			}
+			left = breath
+		}
+		row := dst[d : d+cols]
+		switch {
+		case cols > breath:
+			for len(row) > 0 && !r.stopped() {
+				n := min(len(row), breath)
+				if one {
+					fill(row[:n], src[s])
+				} else {
+					copy(row[:n], src[s+cols-len(row):])
+				}
+				row = row[n:]
+			}
+		case one:
+			fill(row, src[s])
+		default:
+			copy(row, src[s:s+cols])
 		}
 	}
 }
@@ -117,62 +145,37 @@ func clearLong[T any](r *run, dst []T) {
 }
 
 const (
-	// blockSide is the side of the squares that transpose moves at once: so many lines of
-	// either matrix stay in the first-level cache even where its strides put them into
-	// one set.
-	blockSide = 8
-	// squareSide is the side of the squares of blocks, which use all of a cache line
-	// before it is evicted.
+	// blockSide divides each thread's part of a transposition: a cache line of most
+	// types.
+	blockSide = 16
+	// squareSide is the side of the squares that transpose moves at once, which use all
+	// of a cache line before it is evicted.
 	squareSide = 64
 )
 
 // transpose is dst[i*dr+j] = src[j*sc+i] for i < rows and j < cols.
 func transpose[T any](r *run, dst []T, dr int, src []T, sc, rows, cols int) {
-	dst32, words := any(dst).([]uint32)
-	for i0 := 0; i0 < rows; i0 += squareSide {
-		i1 := min(i0+squareSide, rows)
-		for j0 := 0; j0 < cols; j0 += squareSide {
+	for i := 0; i < rows; i += squareSide {
+		for j := 0; j < cols; j += squareSide {
 			if r.stopped() {
 				return
 			}
-			j1 := min(j0+squareSide, cols)
-			d, s := i0*dr+j0, j0*sc+i0
-			if words {
-				r.table.Transpose(slice[float32](bytesOf(dst32[d:])), dr, slice[float32](bytesOf(src[s:])), sc, j1-j0, i1-i0)
-				continue
-			}
-			transposeSquare(dst[d:], dr, src[s:], sc, i1-i0, j1-j0)
+			transposeSquare(r, dst[i*dr+j:], dr, src[j*sc+i:], sc, min(squareSide, rows-i), min(squareSide, cols-j))
 		}
 	}
 }
 
 // transposeSquare is transpose of few elements.
-func transposeSquare[T any](dst []T, dr int, src []T, sc, rows, cols int) {
-	wholeRows, wholeCols := rows/blockSide*blockSide, cols/blockSide*blockSide
-	for i := 0; i < wholeRows; i += blockSide {
-		for j := 0; j < wholeCols; j += blockSide {
-			transposeBlock(dst[i*dr+j:], dr, src[j*sc+i:], sc)
-		}
-	}
-	for i := range rows {
-		from := 0
-		if i < wholeRows {
-			from = wholeCols
-		}
-		for j := from; j < cols; j++ {
-			dst[i*dr+j] = src[j*sc+i]
-		}
-	}
-}
-
-// transposeBlock is transpose of a block of elements each way.
-func transposeBlock[T any](dst []T, dr int, src []T, sc int) {
-	s0, s1, s2, s3 := (*[blockSide]T)(src), (*[blockSide]T)(src[sc:]), (*[blockSide]T)(src[2*sc:]), (*[blockSide]T)(src[3*sc:])
-	s4, s5, s6, s7 := (*[blockSide]T)(src[4*sc:]), (*[blockSide]T)(src[5*sc:]), (*[blockSide]T)(src[6*sc:]), (*[blockSide]T)(src[7*sc:])
-	for i := range blockSide {
-		d := (*[blockSide]T)(dst[i*dr:])
-		d[0], d[1], d[2], d[3] = s0[i], s1[i], s2[i], s3[i]
-		d[4], d[5], d[6], d[7] = s4[i], s5[i], s6[i], s7[i]
+func transposeSquare[T any](r *run, dst []T, dr int, src []T, sc, rows, cols int) {
+	switch d := any(dst).(type) {
+	case []uint8:
+		r.table.Transpose8(d, dr, slice[uint8](bytesOf(src)), sc, cols, rows)
+	case []uint16:
+		r.table.Transpose16(d, dr, slice[uint16](bytesOf(src)), sc, cols, rows)
+	case []uint32:
+		r.table.Transpose(slice[float32](bytesOf(d)), dr, slice[float32](bytesOf(src)), sc, cols, rows)
+	case []uint64:
+		r.table64.Transpose(slice[float64](bytesOf(d)), dr, slice[float64](bytesOf(src)), sc, cols, rows)
 	}
 }
 
@@ -204,28 +207,63 @@ func (movesOf[T]) concat(s *compile.Step) func(r *run) error {
 	}
 }
 
-// pad fills all of the result, and then copies x into it.
+// pad fills the result, and then copies x into it. Of rows that are worth it, it fills
+// only what the copy leaves out.
 func (movesOf[T]) pad(s *compile.Step) (first, second func(r *run) error) {
 	x := &s.In[0]
 	off := 0
 	for i, st := range s.Out.Strides {
 		off += int(s.Ints[2*i]) * st
 	}
-	n, size := s.Out.Shape.Elems(), s.Out.DType.Size()
+	border := paddedRows(s)
 	c := newCopier(x.Shape, s.Out.Strides, x.Strides)
 	second = func(r *run) error {
 		copyAll(r, &c, slice[T](r.bufs[s.Out.Buf]), off, slice[T](r.bufs[x.Buf]), x.Off)
 		return nil
 	}
 	return func(r *run) error {
-		if lo, hi := r.share(n, tile); lo < hi {
-			spreadLong(r, r.bufs[s.Out.Buf][lo*size:], s.Out.DType, r.scalars[s.In[1].Scalar], hi-lo)
-		}
+		border(r)
 		if r.parts <= 1 {
 			return second(r)
 		}
 		return nil
 	}, second
+}
+
+// paddedRows returns a function that fills this thread's part of a padded result, at
+// least where the operand is not copied.
+func paddedRows(s *compile.Step) func(r *run) {
+	const worth = 64 // elements of a row
+	shape, x, size := s.Out.Shape, s.In[0].Shape, s.Out.DType.Size()
+	spreads := func(r *run, from, n int) {
+		if n > 0 {
+			spreadLong(r, r.bufs[s.Out.Buf][from*size:], s.Out.DType, r.scalars[s.In[1].Scalar], n)
+		}
+	}
+	last := len(shape) - 1
+	if last < 0 || x[last] < worth {
+		return func(r *run) {
+			lo, hi := r.share(shape.Elems(), tile)
+			spreads(r, lo, hi-lo)
+		}
+	}
+	cols, before := shape[last], int(s.Ints[2*last])
+	return func(r *run) {
+		for i, hi := r.share(shape[:last].Elems(), 1); i < hi && !r.stopped(); i++ {
+			inside := true
+			for d, rest := last-1, i; d >= 0; d-- {
+				at := rest%shape[d] - int(s.Ints[2*d])
+				inside = inside && at >= 0 && at < x[d]
+				rest /= shape[d]
+			}
+			if inside {
+				spreads(r, i*cols, before)
+				spreads(r, i*cols+before+x[last], cols-before-x[last])
+			} else {
+				spreads(r, i*cols, cols)
+			}
+		}
+	}
 }
 
 func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {

@@ -91,3 +91,15 @@ func pack16AVX2(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 //
 //go:noescape
 func transpose8AVX2(dst *float32, ds int, src *float32, ss int, blocks int)
+
+// transposeUint16AVX2 transposes blocks > 0 blocks of 16×8 numbers, side by side in src,
+// one below the other in dst; strides in bytes.
+//
+//go:noescape
+func transposeUint16AVX2(dst *uint16, ds int, src *uint16, ss int, blocks int)
+
+// transposeUint8AVX2 transposes blocks > 0 blocks of 32×8 numbers, side by side in src,
+// one below the other in dst; strides in bytes.
+//
+//go:noescape
+func transposeUint8AVX2(dst *uint8, ds int, src *uint8, ss int, blocks int)

@@ -1759,3 +1759,279 @@ block:
 	JNZ        block
 	VZEROUPPER
 	RET
+
+// func transposeUint16AVX2(dst *uint16, ds int, src *uint16, ss int, blocks int)
+// Requires: AVX, AVX2
+TEXT ·transposeUint16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+
+block:
+	MOVQ       DX, DI
+	VPMOVZXWD  (DI), Y0
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y1
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXWD  (DI), Y1
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y2
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXWD  (DI), Y2
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y3
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXWD  (DI), Y3
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y4
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXWD  (DI), Y4
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y5
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXWD  (DI), Y5
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y6
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXWD  (DI), Y6
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y7
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXWD  (DI), Y7
+	ADDQ       BX, DI
+	VPMOVZXWD  (DI), Y8
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y1
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPS  Y5, Y4, Y2
+	VUNPCKHPS  Y5, Y4, Y5
+	VUNPCKLPS  Y7, Y6, Y4
+	VUNPCKHPS  Y7, Y6, Y7
+	VUNPCKLPD  Y0, Y8, Y6
+	VUNPCKHPD  Y0, Y8, Y0
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y3
+	VUNPCKLPD  Y4, Y2, Y1
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y7, Y5, Y2
+	VUNPCKHPD  Y7, Y5, Y7
+	VPERM2F128 $0x20, Y1, Y6, Y5
+	VPERM2F128 $0x31, Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y4
+	VPERM2F128 $0x20, Y2, Y8, Y0
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y8
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VMOVUPS    Y5, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y0, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y7, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x10, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func transposeUint8AVX2(dst *uint8, ds int, src *uint8, ss int, blocks int)
+// Requires: AVX, AVX2
+TEXT ·transposeUint8AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+
+block:
+	MOVQ       DX, DI
+	VPMOVZXBD  (DI), Y0
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y1
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DI), Y1
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DI), Y1
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DI), Y1
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y2
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DI), Y2
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DI), Y2
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DI), Y2
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y3
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DI), Y3
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DI), Y3
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DI), Y3
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y4
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DI), Y4
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DI), Y4
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DI), Y4
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y5
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DI), Y5
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DI), Y5
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DI), Y5
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y6
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DI), Y6
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DI), Y6
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DI), Y6
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y7
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DI), Y7
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DI), Y7
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DI), Y7
+	ADDQ       BX, DI
+	VPMOVZXBD  (DI), Y8
+	ADDQ       BX, DI
+	VPSLLD     $0x08, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VPMOVZXBD  (DI), Y8
+	ADDQ       BX, DI
+	VPSLLD     $0x10, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VPMOVZXBD  (DI), Y8
+	ADDQ       BX, DI
+	VPSLLD     $0x18, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y1
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPS  Y5, Y4, Y2
+	VUNPCKHPS  Y5, Y4, Y5
+	VUNPCKLPS  Y7, Y6, Y4
+	VUNPCKHPS  Y7, Y6, Y7
+	VUNPCKLPD  Y0, Y8, Y6
+	VUNPCKHPD  Y0, Y8, Y0
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y3
+	VUNPCKLPD  Y4, Y2, Y1
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y7, Y5, Y2
+	VUNPCKHPD  Y7, Y5, Y7
+	VPERM2F128 $0x20, Y1, Y6, Y5
+	VPERM2F128 $0x31, Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y4
+	VPERM2F128 $0x20, Y2, Y8, Y0
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y8
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VMOVUPS    Y5, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y0, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y7, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x08, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET

@@ -247,3 +247,15 @@ func pack48AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int
 //
 //go:noescape
 func transpose16AVX512(dst *float32, ds int, src *float32, ss int, blocks int)
+
+// transposeUint16AVX512 transposes blocks > 0 blocks of 32×16 numbers, side by side in
+// src, one below the other in dst; strides in bytes.
+//
+//go:noescape
+func transposeUint16AVX512(dst *uint16, ds int, src *uint16, ss int, blocks int)
+
+// transposeUint8AVX512 transposes blocks > 0 blocks of 64×16 numbers, side by side in
+// src, one below the other in dst; strides in bytes.
+//
+//go:noescape
+func transposeUint8AVX512(dst *uint8, ds int, src *uint8, ss int, blocks int)

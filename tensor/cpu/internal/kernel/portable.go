@@ -18,7 +18,7 @@ func Portable[T Float]() *Table[T] {
 			GemmTaps:   tapsGo[T],
 			Windows:    windowsGo[T],
 			WindowDots: func(p Plane, a, b, c []T) { windowsGo(p, a, b, 1, c) },
-			Transpose:  transposeGo[T],
+			Transpose:  transposeGo[T], Transpose16: transposeGo[uint16], Transpose8: transposeGo[uint8],
 		},
 		Arithmetic: portableArithmetic[T](),
 		Conversions: Conversions[T]{

@@ -129,8 +129,11 @@ type Products[T Float] struct {
 	// WindowDots is Windows of n = 1 for windows of ColStep 1.
 	WindowDots func(p Plane, a, b, c []T)
 
-	// Transpose is dst[j*ds+i] = src[i*ss+j] for i < rows and j < cols.
-	Transpose func(dst []T, ds int, src []T, ss, rows, cols int)
+	// Transpose is dst[j*ds+i] = src[i*ss+j] for i < rows and j < cols. Transpose16 and
+	// Transpose8 do the same with elements of other sizes.
+	Transpose   func(dst []T, ds int, src []T, ss, rows, cols int)
+	Transpose16 func(dst []uint16, ds int, src []uint16, ss, rows, cols int)
+	Transpose8  func(dst []uint8, ds int, src []uint8, ss, rows, cols int)
 }
 
 // Arithmetic holds the operations of two operands and more.

@@ -52,7 +52,9 @@ func accelerateAVX512(t *Table[float32]) {
 	taps, unit := tapsAVX512(), gemmAVX512()
 	unit.few = fewAVX512()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
-	t.Transpose = transposeBlocks(16, transpose16AVX512)
+	t.Transpose = transposeBlocks(4, 16, 1, transpose16AVX512)
+	t.Transpose16 = transposeBlocks(2, 16, 2, transposeUint16AVX512)
+	t.Transpose8 = transposeBlocks(1, 16, 4, transposeUint8AVX512)
 	t.ToI32 = cutBy(16, toI32AVX512, toI32Go[float32])
 	t.ToI64 = cutBy(16, toI64AVX512, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
@@ -140,6 +142,7 @@ func accelerateAVX512(t *Table[float32]) {
 // accelerateF64AVX512 sets the kernels that have F64AVX512 assembly.
 func accelerateF64AVX512(t *Table[float64]) {
 	t.Gemm = gemmF64AVX512().gemm
+	t.Transpose = transposeBlocks(8, 8, 1, transpose8F64AVX512)
 	t.ToI32 = cutBy(8, toI32F64AVX512, toI32Go[float64])
 	t.ToI64 = cutBy(8, toI64F64AVX512, toI64Go[float64])
 	t.Add = each120(addF64AVX512)
@@ -227,7 +230,9 @@ func accelerateAVX2(t *Table[float32]) {
 	taps, unit := tapsAVX2(), gemmAVX2()
 	unit.few = fewAVX2()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
-	t.Transpose = transposeBlocks(8, transpose8AVX2)
+	t.Transpose = transposeBlocks(4, 8, 1, transpose8AVX2)
+	t.Transpose16 = transposeBlocks(2, 8, 2, transposeUint16AVX2)
+	t.Transpose8 = transposeBlocks(1, 8, 4, transposeUint8AVX2)
 	t.ToI32 = cutBy(8, toI32AVX2, toI32Go[float32])
 	t.ToI64 = cutBy(8, toI64AVX2, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
@@ -315,6 +320,7 @@ func accelerateAVX2(t *Table[float32]) {
 // accelerateF64AVX2 sets the kernels that have F64AVX2 assembly.
 func accelerateF64AVX2(t *Table[float64]) {
 	t.Gemm = gemmF64AVX2().gemm
+	t.Transpose = transposeBlocks(8, 4, 1, transpose4F64AVX2)
 	t.ToI32 = cutBy(4, toI32F64AVX2, toI32Go[float64])
 	t.ToI64 = cutBy(4, toI64F64AVX2, toI64Go[float64])
 	t.Add = each120(addF64AVX2)

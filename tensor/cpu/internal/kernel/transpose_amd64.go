@@ -1,14 +1,15 @@
 package kernel
 
-// transposeBlocks returns Transpose by squares of lanes, which f transposes.
-func transposeBlocks(lanes int, f transposeFunc[float32]) func(dst []float32, ds int, src []float32, ss, rows, cols int) {
-	return func(dst []float32, ds int, src []float32, ss, rows, cols int) {
+// transposeBlocks returns Transpose of elements of size bytes by blocks of joined*lanes
+// rows and lanes columns, which f transposes.
+func transposeBlocks[T any](size, lanes, joined int, f func(dst *T, ds int, src *T, ss int, blocks int)) func(dst []T, ds int, src []T, ss, rows, cols int) {
+	return func(dst []T, ds int, src []T, ss, rows, cols int) {
 		checkTranspose(dst, ds, src, ss, rows, cols)
-		whole, wide := rows/lanes*lanes, cols/lanes*lanes
+		whole, wide := rows/(joined*lanes)*joined*lanes, cols/lanes*lanes
 		if wide > 0 {
-			for i := 0; i < whole; i += lanes {
+			for i := 0; i < whole; i += joined * lanes {
 				for j := 0; j < wide; j += chunk / lanes {
-					f(&dst[j*ds+i], 4*ds, &src[i*ss+j], 4*ss, min(wide-j, chunk/lanes)/lanes)
+					f(&dst[j*ds+i], size*ds, &src[i*ss+j], size*ss, min(wide-j, chunk/lanes)/lanes)
 				}
 			}
 		}

@@ -23,7 +23,11 @@ func gemm(s isa) {
 		}
 		s.pack(3)
 	}
-	transpose(s)
+	transpose(s, s.numberBytes())
+	if !s.double {
+		transpose(s, 2)
+		transpose(s, 1)
+	}
 }
 
 // tallest returns the most rows that tiles have, by vectors-1.

@@ -84,7 +84,9 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
 	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
 	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots\n")
-	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose = transposeBlocks(4, %[1]d, 1, transpose%[1]d%[2]s)\n", s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose16 = transposeBlocks(2, %d, 2, transposeUint16%s)\n", s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose8 = transposeBlocks(1, %d, 4, transposeUint8%s)\n", s.lanes, s.name)
 	s.setCuts(b)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
@@ -103,6 +105,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "\n// accelerate%[1]s sets the kernels that have %[1]s assembly.\n", s.doubles().name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float64]) {\n", s.doubles().name)
 	fmt.Fprintf(b, "t.Gemm = gemm%s().gemm\n", s.doubles().name)
+	fmt.Fprintf(b, "t.Transpose = transposeBlocks(8, %[1]d, 1, transpose%[1]d%[2]s)\n", s.doubles().lanes, s.doubles().name)
 	s.doubles().setCuts(b)
 	for _, l := range doubleLoops {
 		l.set(b, s.doubles())

@@ -8,10 +8,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose writes the transposition of square blocks, a vector of numbers wide.
-func transpose(s isa) {
-	s.text(fmt.Sprintf("transpose%d", s.lanes), fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", s.elem()),
-		fmt.Sprintf("transposes blocks > 0 blocks of %d×%d numbers, side by side in src, one below the other in dst; strides in bytes.", s.lanes, s.lanes))
+// transpose writes the transposition of blocks of numbers of width bytes, a vector of
+// which is a column. Numbers of fewer bytes than those of s are joined, several rows at a
+// time, to numbers of s.
+func transpose(s isa, width int) {
+	joined := s.numberBytes() / width
+	kind, name := s.elem(), fmt.Sprintf("transpose%d", s.lanes)
+	if joined > 1 {
+		kind = fmt.Sprintf("uint%d", 8*width)
+		name = "transpose" + title(kind)
+	}
+	s.text(name, fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", kind),
+		fmt.Sprintf("transposes blocks > 0 blocks of %d×%d numbers, side by side in src, one below the other in dst; strides in bytes.", joined*s.lanes, s.lanes))
 	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
 	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
 	blocks := Load(Param("blocks"), GP64())
@@ -21,17 +29,40 @@ func transpose(s isa) {
 	rows := make([]reg.VecVirtual, s.lanes)
 	for i := range rows {
 		rows[i] = s.vec()
-		VMOVUPS(Mem{Base: p}, rows[i])
-		ADDQ(ss, p)
+		s.join(rows[i], p, ss, width, joined)
 	}
 	for _, v := range turn(s, rows) {
 		VMOVUPS(v, Mem{Base: dst})
 		ADDQ(ds, dst)
 	}
-	ADDQ(U8(s.bytes()), src)
+	ADDQ(U8(s.lanes*width), src)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	s.ret()
+}
+
+// join loads the numbers of width bytes of as many rows as v has room for, the numbers of
+// one column beside each other, and moves p to the next row.
+func (s isa) join(v reg.VecVirtual, p reg.GPVirtual, ss reg.Register, width, rows int) {
+	if rows == 1 {
+		VMOVUPS(Mem{Base: p}, v)
+		ADDQ(ss, p)
+		return
+	}
+	widen := map[int]func(...Op){1: VPMOVZXBD, 2: VPMOVZXWD}[width]
+	widen(Mem{Base: p}, v)
+	ADDQ(ss, p)
+	for i := 1; i < rows; i++ {
+		t := s.vec()
+		widen(Mem{Base: p}, t)
+		ADDQ(ss, p)
+		VPSLLD(U8(8*width*i), t, t)
+		if s.wide {
+			VPORD(t, v, v)
+		} else {
+			VPOR(t, v, v)
+		}
+	}
 }
 
 // turn returns the columns of as many rows as a vector has numbers. It changes the
