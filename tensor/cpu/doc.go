@@ -16,6 +16,7 @@
 //	elementwise.go         single elementwise operations
 //	loops.go plain.go      the loop of each elementwise operation and dtype; those in Go
 //	tiles.go chain.go      chains of them, tile by tile
+//	bands.go               transposed operands of chains
 //	tilefold.go            chains that end in a reduction
 //	reduce.go columns.go   reductions; those over columns, and softmax
 //	rows.go                operations of whole rows

@@ -64,9 +64,9 @@ func behind(s *compile.Step, x compile.Operand) (*compile.Step, nest, *tileFold)
 func (p *tileProgram) block(r *run, i0, i1 int) {
 	odo := odometer{n: &p.n, done: 1}
 	n := p.n.dims[1]
-	for i := i0; i < i1 && !r.stopped(); i += p.rows {
-		for j := 0; j < n; j += tile {
-			p.tile(r, &odo, i, min(p.rows, i1-i), j, min(tile, n-j))
+	for i := i0; i < i1 && !r.stopped(); i += p.band {
+		for j := 0; j < n; j += p.wide {
+			p.runBand(r, &odo, i, min(p.band, i1-i), j, min(p.wide, n-j))
 		}
 	}
 }

@@ -56,6 +56,8 @@ type run struct {
 
 	sums []uint64 // what parts of a step leave to its end; the same slice for all threads
 
+	bandRow, bandCol, bandWide int // of the band of a tile program
+
 	foldAt  int // the result that a tile program folds into, -1 for none yet
 	foldAcc float64
 }

@@ -31,6 +31,8 @@ type tileProgram struct {
 	scalars int  // of all chains
 	steps   int  // of the longest
 	far     bool // up to a stretch at a time
+
+	band, wide int // rows and columns for which transposed inputs are copied at once
 }
 
 type tileInput struct {
@@ -38,6 +40,7 @@ type tileInput struct {
 	width   int
 	scratch int  // place of its copy, in words; -1: contiguous, needs none
 	fixed   bool // the same for every tile
+	turned  bool // transposed, copied for a band at a time
 }
 
 // tileOp is an instruction. Its pointers are numbered: inputs, then one for each
@@ -105,6 +108,7 @@ func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tilePro
 	for k := range p.inputs {
 		p.input(k)
 	}
+	p.bands()
 	for i := range s.Body {
 		p.add(lw, s, i, number)
 	}
@@ -137,6 +141,9 @@ func (p *tileProgram) input(k int) {
 	st := p.n.strides[k+1]
 	last := len(st) - 1
 	if (st[last] == 1 || p.n.inner() == 1) && (p.rows == 1 || st[last-1] == p.n.inner()) {
+		return
+	}
+	if in.turned = p.turns(k); in.turned {
 		return
 	}
 	in.scratch = p.room(in.width)
@@ -275,24 +282,20 @@ func (p *tileProgram) run(r *run) error {
 	case r1 == 1:
 		c0, c1 = r.share(c1, tile)
 	default:
-		r0, r1 = r.share(r1, p.rows)
+		r0, r1 = r.share(r1, p.band)
 	}
 	if r0 >= r1 || c0 >= c1 {
 		return nil
 	}
 	p.prepare(r)
 	for {
-		for i := r0; i < r1; i += p.rows {
-			rows := min(p.rows, r1-i)
+		for i := r0; i < r1; i += p.band {
 			for j, m := c0, 0; j < c1; j += m {
 				if r.stopped() {
 					return nil
 				}
-				m = min(tile, c1-j)
-				if p.far {
-					m = max(m, min(stretch, (c1-j)/tile*tile))
-				}
-				p.tile(r, &odo, i, rows, j, m)
+				m = p.columns(c1 - j)
+				p.runBand(r, &odo, i, min(p.band, r1-i), j, m)
 			}
 		}
 		if !odo.next() {
@@ -347,6 +350,10 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	for k := range p.inputs {
 		in := &p.inputs[k]
 		if in.fixed {
+			continue
+		}
+		if in.turned {
+			r.ptrs[k] = in.placeOf(r, i, j)
 			continue
 		}
 		st := n.strides[k+1]
