@@ -85,7 +85,7 @@ type Device struct {
 // New returns a device.
 func New(o *Options) (*Device, error) {
 	opt := *cmp.Or(o, &Options{})
-	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0)), work: max(cmp.Or(opt.MaxWork, DefaultMaxWork), 0)}
+	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse, Orders: true}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0)), work: max(cmp.Or(opt.MaxWork, DefaultMaxWork), 0)}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
 	}
@@ -231,6 +231,8 @@ type compiled struct {
 	sums   int  // most that a step needs of run.sums
 
 	told []device.Step // of plan, made when the first is told
+
+	variants []variant // guarded by the device's mu
 }
 
 // Parsed implements device.Program.

@@ -35,6 +35,7 @@
 //	joinpads.go            gradients of slices that cut a tensor up
 //	adamw.go sgd.go        the optimizers' updates: AdamW of all parameters in one pass
 //	adamwproduct.go        AdamW of a parameter whose gradient is a product
+//	order.go               values in another order of dims than row-major
 //	nest.go pool.go        loops over strided tensors; threads
 //	kernels.go             single kernels, for benchmarks
 package cpu

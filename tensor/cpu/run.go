@@ -160,7 +160,9 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 			s.got[o.Take].block = nil // moved
 		}
 		in := &plan.Program.Instrs[o.Instr]
-		s.put(base+uint64(o.Instr), in.DType, plan.Program.Shapes[in.Shape], d.outs[i])
+		id := base + uint64(o.Instr)
+		s.put(id, in.DType, plan.Program.Shapes[in.Shape], d.outs[i])
+		s.values[id].strides = o.Strides
 	}
 	return nil
 }

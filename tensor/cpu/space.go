@@ -13,6 +13,8 @@ import (
 type value struct {
 	device.Value
 	block *shm.Block // nil for a value of no bytes; the space holds one reference
+	// strides, in elements, say in which order of dims the value lies; nil is row-major.
+	strides []int
 
 	run   uint64 // number of the run that it was last an input of
 	twice bool   // it is more than one of that run's inputs
@@ -167,6 +169,7 @@ func (s *space) Fill(id uint64, src []byte) error {
 	if err := device.CheckFill(v.Value, src); err != nil {
 		return err
 	}
+	v.strides = nil
 	copy(s.bytes(v), src)
 	return nil
 }
@@ -184,6 +187,7 @@ func (s *space) Alias(as, id uint64) error {
 		v.block.Retain()
 	}
 	s.put(as, v.DType, v.Shape, v.block)
+	s.values[as].strides = v.strides
 	return nil
 }
 
@@ -205,13 +209,17 @@ func (s *space) bytes(v *value) []byte { return s.dev.view(v.block, v.Bytes()) }
 // Sync implements device.Space: Run returns when the program has run.
 func (s *space) Sync() error { return nil }
 
-// Host implements device.Space. The blocks are those that the values lie in.
+// Host implements device.Space. The blocks are those that the values lie in, in row-major
+// order.
 func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
 	s.hosts = s.hosts[:0]
 	for _, id := range ids {
 		v := s.values[id]
 		if v == nil {
 			return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+		}
+		if err := s.rowMajor(v); err != nil {
+			return nil, err
 		}
 		s.hosts = append(s.hosts, v.block)
 	}
@@ -232,6 +240,9 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 	if err := device.CheckRange(v.Value, off, n); err != nil {
 		return nil, err
 	}
+	if err := s.rowMajor(v); err != nil {
+		return nil, err
+	}
 	return s.bytes(v)[off : off+n], nil
 }
 
@@ -240,7 +251,10 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 	c := p.(*compiled)
 	err := s.prepare(c, base, inputs, scalars)
 	if err == nil {
-		err = s.dev.execute(s, c, base, scalars, stop)
+		var laid *compiled
+		if laid, err = s.forInputs(c); err == nil {
+			err = s.dev.execute(s, laid, base, scalars, stop)
+		}
 	}
 	for i, e := range c.plan.Program.Externals {
 		if e.Donated && i < len(inputs) {

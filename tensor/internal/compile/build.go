@@ -9,6 +9,7 @@ import (
 // builder makes the first form of a plan: a step for each live instruction.
 type builder struct {
 	p    *tensor.Program
+	opt  *Options
 	plan *Plan
 	live []bool
 	at   []Operand // the result of each live instruction
@@ -18,14 +19,17 @@ type builder struct {
 	// era is the number of barriers before each instruction. A result of one era is
 	// neither computed in another nor kept for it.
 	era []int
+	// anyOrder has the results that may lie in another order of dims than row-major; nil
+	// if the engine can't keep such results.
+	anyOrder []bool
 }
 
 // copied is a view and its dense copy.
 type copied struct{ of, is Operand }
 
-func newBuilder(p *tensor.Program) *builder {
+func newBuilder(p *tensor.Program, opt *Options) *builder {
 	b := &builder{
-		p: p, plan: &Plan{Program: p}, copies: map[int][]copied{},
+		p: p, opt: opt, plan: &Plan{Program: p}, copies: map[int][]copied{},
 		at: make([]Operand, len(p.Instrs)), era: make([]int, len(p.Instrs)),
 	}
 	b.plan.Stats.Instrs = len(p.Instrs)
@@ -35,9 +39,16 @@ func newBuilder(p *tensor.Program) *builder {
 // build adds the buffers of the inputs and the steps.
 func (b *builder) build() {
 	for i, e := range b.p.Externals {
-		b.ext = append(b.ext, b.buffer(External, i, e.DType, b.p.Shapes[e.Shape]))
+		o := b.buffer(External, i, e.DType, b.p.Shapes[e.Shape])
+		if st := b.opt.stridesOf(i); st != nil {
+			o.Strides, o.Dense = st, dense(o.Shape, st)
+		}
+		b.ext = append(b.ext, o)
 	}
 	b.live = b.p.Live()
+	if b.opt.Orders {
+		b.ordered()
+	}
 	era := 0
 	for i := range b.p.Instrs {
 		if b.live[i] && b.p.Instrs[i].Op == tensor.OpBarrier {
@@ -60,9 +71,11 @@ func (b *builder) buffer(place Place, index int, d tensor.DType, s tensor.Shape)
 
 // result adds the buffer of instruction i: an output if its result is kept, else a
 // temporary.
-func (b *builder) result(i int) Operand {
+func (b *builder) result(i int) Operand { return b.resultOf(i, b.p.Shapes[b.p.Instrs[i].Shape]) }
+
+// resultOf is result with the dims as they lie in memory.
+func (b *builder) resultOf(i int, s tensor.Shape) Operand {
 	in := &b.p.Instrs[i]
-	s := b.p.Shapes[in.Shape]
 	if !in.Keep {
 		return b.buffer(Temp, -1, in.DType, s)
 	}
@@ -136,6 +149,13 @@ func (b *builder) instr(i int) {
 		}
 		if in.Op == tensor.OpMatmul {
 			s.In[k] = forward(s.In[k])
+		}
+	}
+	if b.anyOrder != nil && b.anyOrder[i] && keepsOrder(in.Op) && !b.sameType(i) {
+		if order := orderOf(&s, b.p.Shapes[in.Shape]); order != nil {
+			b.at[i] = b.inOrder(i, &s, order)
+			b.step(s)
+			return
 		}
 	}
 	s.Out = b.result(i)

@@ -21,6 +21,22 @@ type Options struct {
 	// steps of other kinds; nil means that it lacks none. Attention whose gradient is
 	// needed is also left if AttentionGrad is, and AttentionGrad if Attention is.
 	Leave func(Fused) bool
+
+	// Orders lets results lie in another order of dims than row-major, see OutputOf: the
+	// engine keeps the strides with such a value, and hands them over in Strides when a
+	// program reads it.
+	Orders bool
+	// Strides are those of each input of the program, in elements; nil, of all or of one,
+	// is row-major.
+	Strides [][]int
+}
+
+// stridesOf returns those of input i, nil if it is row-major.
+func (o *Options) stridesOf(i int) []int {
+	if o.Strides == nil {
+		return nil
+	}
+	return o.Strides[i]
 }
 
 // leaves reports whether the engine lacks steps of kind f.
@@ -34,7 +50,7 @@ func Compile(p *tensor.Program, opts *Options) *Plan {
 	if o.Align&(o.Align-1) != 0 {
 		panic(fmt.Sprintf("compile: Align %d, expected a power of two", o.Align))
 	}
-	b := newBuilder(p)
+	b := newBuilder(p, &o)
 	b.build()
 	if !o.NoFuse && !p.Unfused {
 		rw := &rewriter{opt: o, plan: b.plan, era: b.era}

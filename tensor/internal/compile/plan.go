@@ -78,6 +78,9 @@ type OutputOf struct {
 	// writes there reads only the element that it overwrites, so the plan is also correct
 	// if the result has memory of its own.
 	Take int
+	// Strides, in elements, are those of a result that lies in another order of dims, as
+	// Options.Orders allows; nil if it is row-major.
+	Strides []int
 }
 
 // Plan is a compiled program. It is read-only and may be run concurrently, each run with
