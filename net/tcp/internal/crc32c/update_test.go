@@ -34,9 +34,10 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestLong compares runs of bytes of which none or few differ from 0, and random ones.
+// TestLong compares runs of bytes of which none or few differ from 0, and random ones,
+// also around the ends of what is summed at once.
 func TestLong(t *testing.T) {
-	for _, n := range []int{64 << 10, 1<<20 + 333} {
+	for _, n := range []int{64 << 10, most - 1, most, most + 1, most + 1023, most + 1024, 2 * most, 2*most + 255, 1<<20 + 333} {
 		b := make([]byte, n)
 		for _, fill := range []func(){
 			func() {},
