@@ -26,6 +26,10 @@ const (
 	// Of more ranks two for each are kept, so that those of one failure stay.
 	flightFiles = 64
 
+	// flightSkew is how far ahead the clock of another host may be that has the folder,
+	// too.
+	flightSkew = time.Minute
+
 	// flightNone is the name that stands for no folder.
 	flightNone = "off"
 
@@ -112,10 +116,9 @@ func (j *journal) record(g *Group, err error, kind string, text func() string) e
 // writeFlight writes a file of last calls of g, and removes old ones.
 func writeFlight(g *Group, cause error, kind, text string) (string, error) {
 	now := time.Now()
-	path, err := newFlight(g.options.Flight, fmt.Sprintf("%s%d-of-%d", flightRank, g.rank, g.size), kind, now,
-		fmt.Sprintf("the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
-			g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format(flightTime), now.Sub(g.born).Round(time.Microsecond), cause, text))
-	if err != nil {
+	path := flightPath(g.options.Flight, fmt.Sprintf("%s%d-of-%d", flightRank, g.rank, g.size), kind, now)
+	if err := writeNew(path, fmt.Sprintf("the last calls of rank %d of %d in group %s: process %d on host %q\nfailed at %s, %v after the group was made: %v\n%s",
+		g.rank, g.size, g.options.name, os.Getpid(), g.host(g.rank), now.UTC().Format(flightTime), now.Sub(g.born).Round(time.Microsecond), cause, text)); err != nil {
 		return "", err
 	}
 	if err := pruneFlights(g.options.Flight, flightRank, max(flightFiles, 2*g.size)); err != nil {
@@ -128,34 +131,64 @@ func writeFlight(g *Group, cause error, kind, text string) (string, error) {
 // file in a folder such as FlightFolder returns, and removes all but the newest files of
 // its kind there. who is a word for the file's name, which is the kind.
 func WriteFlight(folder, who string, cause error, events string) (path string, err error) {
-	now := time.Now()
-	path, err = newFlight(folder, who, "", now, fmt.Sprintf("the last events of this %s: process %d\nfailed at %s: %v\n%s", who, os.Getpid(), now.UTC().Format(flightTime), cause, events))
-	if err == nil {
-		_ = pruneFlights(folder, who, flightFiles) // old ones may stay
-	}
-	return path, err
+	f := NewFlightFile(folder, who, cause, events)
+	return f.Path, f.Write()
 }
 
-// newFlight writes a text to a new file in a folder, which it makes.
-func newFlight(folder, who, kind string, now time.Time, text string) (string, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
+// FlightFile is a file of WriteFlight that is not written yet.
+type FlightFile struct {
+	Path string // that no other file has
+
+	who, text string
+}
+
+// NewFlightFile returns the file that WriteFlight would write now. It uses no disk, so a
+// caller that must not wait can have another goroutine call Write.
+func NewFlightFile(folder, who string, cause error, events string) *FlightFile {
+	now := time.Now()
+	return &FlightFile{Path: flightPath(folder, who, "", now), who: who,
+		text: fmt.Sprintf("the last events of this %s: process %d\nfailed at %s: %v\n%s", who, os.Getpid(), now.UTC().Format(flightTime), cause, events)}
+}
+
+// Write writes the file, and removes all but the newest files of its kind.
+func (f *FlightFile) Write() error {
+	err := writeNew(f.Path, f.text)
+	if err == nil {
+		_ = pruneFlights(filepath.Dir(f.Path), f.who, flightFiles) // old ones may stay
 	}
-	path := filepath.Join(folder, fmt.Sprintf("%s%d-%s-pid%d%s%s", flightPrefix, now.UnixNano(), who, os.Getpid(), kind, flightSuffix))
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return err
+}
+
+// flightPath returns the path of a file that is begun now.
+func flightPath(folder, who, kind string, now time.Time) string {
+	return filepath.Join(folder, fmt.Sprintf("%s%d-%s-pid%d%s%s", flightPrefix, now.UnixNano(), who, os.Getpid(), kind, flightSuffix))
+}
+
+// writeNew writes a text to a new file, whose folder it makes. The file has its name when
+// it is whole.
+func writeNew(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	part := path + ".part"
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = out.WriteString(text)
-	if err := errors.Join(err, out.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(part, path)
 	}
-	return path, nil
+	if err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return nil
 }
 
 // pruneFlights removes all but the newest files of one kind in a folder, of which it
-// keeps so many. Their names begin with the time. One failure may have all kinds written,
-// in numbers that have nothing to do with each other.
+// keeps so many. Their names begin with the time. Files of a time that is still to come
+// are older than all others: the clock was set back since. One failure may have all kinds
+// written, in numbers that have nothing to do with each other.
 func pruneFlights(dir, kind string, keep int) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -166,7 +199,11 @@ func pruneFlights(dir, kind string, keep int) error {
 		_, who, _ := strings.Cut(rest, "-") // behind the time
 		return !ours || !strings.HasPrefix(who, kind) || !strings.HasSuffix(who, flightSuffix)
 	})
-	for _, e := range all[:max(len(all)-keep, 0)] { // ReadDir sorts them
+	// ReadDir has sorted them by time. Order is -1 of one that is to come, 1 of others.
+	last := fmt.Sprint(flightPrefix, time.Now().Add(flightSkew).UnixNano())
+	order := func(e os.DirEntry) int { return -strings.Compare(e.Name(), last) }
+	slices.SortStableFunc(all, func(a, b os.DirEntry) int { return order(a) - order(b) })
+	for _, e := range all[:max(len(all)-keep, 0)] {
 		// another rank may have removed it
 		if errOne := os.Remove(filepath.Join(dir, e.Name())); errOne != nil && !errors.Is(errOne, os.ErrNotExist) {
 			err = cmp.Or(err, errOne)

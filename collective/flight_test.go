@@ -212,6 +212,37 @@ func TestFlightFiles(t *testing.T) {
 	}
 }
 
+// TestFlightAfterTheClockWasSetBack: files of a time that is to come go first, and not
+// those of a failure now, as many as there are.
+func TestFlightAfterTheClockWasSetBack(t *testing.T) {
+	dir := t.TempDir()
+	name := func(at time.Time, i int) string {
+		return filepath.Join(dir, fmt.Sprintf("%s%d-client-pid%d%s", flightPrefix, at.UnixNano(), i, flightSuffix))
+	}
+	now := time.Now()
+	for i := range flightFiles {
+		if err := os.WriteFile(name(now.Add(time.Hour), i), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var paths []string
+	for i := range 3 {
+		path, err := WriteFlight(dir, "client", fmt.Errorf("failure %d", i), "an event\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	for i, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("failure %d: %v", i, err)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != flightFiles {
+		t.Errorf("%d files are left, %v; expected %d", len(all), err, flightFiles)
+	}
+}
+
 // TestWriteFlight: files of processes that are no ranks are bounded by themselves, and
 // remove none of another kind.
 func TestWriteFlight(t *testing.T) {

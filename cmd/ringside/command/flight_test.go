@@ -1,17 +1,36 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
+
+// written returns what is in a file once it is there: the dispatcher names its file
+// before it is written.
+func written(t *testing.T, file string) (text []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(text) == 0 {
+		var err error
+		if text, err = os.ReadFile(file); err != nil && !errors.Is(err, os.ErrNotExist) || ctx.Err() != nil {
+			t.Fatalf("%s is not written: %v", file, err)
+		}
+		runtime.Gosched()
+	}
+	return text
+}
 
 // TestFlightOfACluster kills a worker: the error of its client names a file with the
 // dispatcher's last events, and one with the client's last batches.
@@ -51,9 +70,9 @@ func TestFlightOfACluster(t *testing.T) {
 		if m == nil {
 			t.Fatalf("%v, expected %s", err, what)
 		}
-		text, errRead := os.ReadFile(m[1])
-		if errRead != nil || !strings.HasPrefix(m[1], dir) {
-			t.Fatalf("%s: %v", m[1], errRead)
+		text := written(t, m[1])
+		if !strings.HasPrefix(m[1], dir) {
+			t.Errorf("%s is not in %s", m[1], dir)
 		}
 		for _, want := range says {
 			if !strings.Contains(string(text), want) && !strings.Contains(string(text), strings.ReplaceAll(want, `\`, "")) {

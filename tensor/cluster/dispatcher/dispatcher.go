@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
 )
@@ -80,7 +81,7 @@ func New(o *Options) (*Dispatcher, error) {
 	d := &Dispatcher{o: c, log: c.Logger, workers: map[string]*peer{},
 		sessions: map[*session]struct{}{}, watchers: map[uint64]*peer{}}
 	if c.Flight != "" {
-		d.flight = &flight{Handler: c.Logger.Handler(), folder: c.Flight, events: &flightRing{}}
+		d.flight = &flight{Handler: c.Logger.Handler(), folder: c.Flight, events: &flightRing{}, writes: newFlightWriter((*collective.FlightFile).Write)}
 		d.log = slog.New(d.flight)
 	}
 	d.warnings = ipc.NewWarnings(d.log)

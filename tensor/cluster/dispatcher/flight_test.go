@@ -5,8 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc"
 )
+
+// FlightWrites is flightWrites.
+const FlightWrites = flightWrites
+
+// StallFlight has the disk stall that a dispatcher writes its last events to, until a
+// channel is closed. It is called before Serve.
+func StallFlight(d *Dispatcher, until <-chan struct{}) {
+	d.flight.writes = newFlightWriter(func(f *collective.FlightFile) error {
+		<-until
+		return f.Write()
+	})
+}
 
 // TestFlightEvents: what is remembered is what was logged from the level Info on, peers
 // as they were then, warnings about them too; of more events the last ones.

@@ -178,5 +178,6 @@ func (d *Dispatcher) shutDown(cause error) error {
 	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {
 		n.Store(0)
 	}
+	d.flight.end()
 	return nil
 }
