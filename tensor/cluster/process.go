@@ -138,7 +138,17 @@ type line struct {
 	text []byte
 }
 
+// Write implements io.Writer. Only one goroutine calls it. While it waits for the other
+// writer, words can be asked for.
 func (t *tail) Write(b []byte) (int, error) {
+	t.add(b)
+	if t.to != nil {
+		return t.to.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *tail) add(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -146,10 +156,6 @@ func (t *tail) Write(b []byte) (int, error) {
 		t.keep(now, bytes.TrimSuffix(part, []byte("\n")))
 		t.open = part[len(part)-1] != '\n'
 	}
-	if t.to != nil {
-		return t.to.Write(b)
-	}
-	return len(b), nil
 }
 
 // keep adds text to the last line if that is open, else a new line, and drops the oldest

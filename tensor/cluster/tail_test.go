@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -52,5 +53,28 @@ func TestTail(t *testing.T) {
 		if got := ended(errors.New("signal: killed"), l); fmt.Sprint(got) != want {
 			t.Errorf("%s: %q, expected %q", name, got, want)
 		}
+	}
+}
+
+// TestTailOfAHeldTerminal: a child's last words are known while the other writer takes
+// none of them.
+func TestTailOfAHeldTerminal(t *testing.T) {
+	r, w := io.Pipe()
+	l := &tail{to: w, now: time.Now}
+	over := make(chan error)
+	go func() {
+		_, err := l.Write([]byte("panic: x\n"))
+		over <- err
+	}()
+	for l.words() != "panic: x" {
+		select {
+		case err := <-over:
+			t.Fatalf("the write is over: %v", err)
+		default:
+		}
+	}
+	r.Close()
+	if err := <-over; !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
 	}
 }

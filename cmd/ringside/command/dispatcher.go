@@ -52,7 +52,7 @@ those of other hosts that know the secret. ` + "`ringside up`" + ` starts one to
 
 Nothing is encrypted between hosts without --tls, which all of them need where strangers can listen or write.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: serving(func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
 			if gid < 0 {
 				return usagef("--allow-gid %d: expected at least 0", gid)
@@ -98,7 +98,7 @@ Nothing is encrypted between hosts without --tls, which all of them need where s
 				fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
 			}
 			return d.Serve(cmd.Context(), listeners...)
-		},
+		}),
 	}
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the socket (default: this user's)")
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")

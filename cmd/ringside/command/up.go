@@ -89,7 +89,7 @@ With --device cuda there is a worker for each GPU, or -n of them in turn, and wi
 Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are refused; a quarter of
 them, at most 256, is kept for workers and for commands such as top. To have more: ulimit -n before up.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: serving(func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
 			given := 0 // as many as there are GPUs
 			if cmd.Flags().Changed("workers") {
@@ -178,7 +178,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			}
 			fmt.Fprintln(out, "ended")
 			return nil
-		},
+		}),
 	}
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers; on GPUs the default is one for each")
 	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")

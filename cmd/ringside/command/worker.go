@@ -74,7 +74,7 @@ func newWorker() *cobra.Command {
 		Use:   "worker",
 		Short: "run a worker: it runs programs for the clients that a dispatcher places on it",
 		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: serving(func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
 			if err := mebibytes(map[string]int64{"memory-mib": limit, "session-mib": quota}); err != nil {
 				return err
@@ -135,7 +135,7 @@ func newWorker() *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Info().Name, addr)
 			return advised(w.Serve(cmd.Context(), addr), addr)
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// steadyBytes is how much is kept for a reader of standard error that reads nothing.
+	steadyBytes = 64 << 10
+
+	// steadyEnd is how long a command that ends waits for that reader.
+	steadyEnd = time.Second
+)
+
+// serving returns run, of a command that others depend on, with a standard error that
+// makes it wait for no reader: a pager, a terminal that is held, a program that hangs.
+func serving(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		w := &steadyWriter{to: cmd.ErrOrStderr()}
+		defer w.end(steadyEnd)
+		cmd.SetErr(w)
+		if err := logsFrom(cmd); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
+// steadyWriter passes on what is written to it on a goroutine of its own. Where too much
+// waits, it drops what comes, and says so when the reader goes on. Any goroutine may
+// call any method.
+type steadyWriter struct {
+	to io.Writer
+
+	mu   sync.Mutex
+	held []byte        // not yet passed on
+	lost int           // writes after held
+	done chan struct{} // of the goroutine that passes on; nil: none runs
+}
+
+// Write implements io.Writer. It never waits, and returns no error of the reader.
+func (w *steadyWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.held) > 0 && len(w.held)+len(b) > steadyBytes {
+		w.lost++
+		return len(b), nil
+	}
+	w.held = append(w.held, b...)
+	if w.done == nil {
+		w.done = make(chan struct{})
+		go w.pass()
+	}
+	return len(b), nil
+}
+
+// pass passes on all that is held.
+func (w *steadyWriter) pass() {
+	for {
+		w.mu.Lock()
+		b, lost := w.held, w.lost
+		w.held, w.lost = nil, 0
+		if len(b) == 0 {
+			close(w.done)
+			w.done = nil
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+		_, _ = w.to.Write(b) // nowhere is left to report an error to
+		if lost > 0 {
+			fmt.Fprintf(w.to, "%d messages are lost: standard error was not read\n", lost)
+		}
+	}
+}
+
+// end waits until all is passed on, for d at most.
+func (w *steadyWriter) end(d time.Duration) {
+	w.mu.Lock()
+	done := w.done
+	w.mu.Unlock()
+	if done == nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(d):
+	}
+}
