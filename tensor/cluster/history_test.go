@@ -257,8 +257,11 @@ func (h *history) open(r *rand.Rand) (*historySession, error) {
 // use writes and reads values of a session, and closes it. A session that is lost is used
 // a little longer.
 func (h *history) use(s *historySession, r *rand.Rand) {
-	ctx, cancel := context.WithTimeoutCause(h.ctx, patience, errors.New("it hangs"))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(h.ctx)
+	defer cancel(nil)
+	// It is for one act.
+	late := time.AfterFunc(patience, func() { cancel(errors.New("it hangs")) })
+	defer late.Stop()
 	ts := tensor.NewSession(s.e, &tensor.SessionOptions{Context: ctx})
 	// in an answer, in a block, over a socket in pieces
 	n := []int{1, 8, 9, 1000, 40_000}[r.IntN(5)]
@@ -282,6 +285,7 @@ func (h *history) use(s *historySession, r *rand.Rand) {
 			a.waits = true
 		}
 		call := h.now()
+		late.Reset(patience)
 		value, err := perform(ts, &x, n, a)
 		got := answer{fine, value}
 		switch {
@@ -293,12 +297,19 @@ func (h *history) use(s *historySession, r *rand.Rand) {
 				h.Errorf("the error names no process: %v", err)
 			}
 		case err != nil:
-			h.Errorf("session %d, %s: %v", s.id, s.e.Name(), err)
-			over = 3
+			// The act was done or not, so the history of the session ends before it.
+			h.Errorf("session %d, %s, %+v: %v", s.id, s.e.Name(), a, err)
+			h.leave(s)
+			return
 		}
 		ts.ClearErr()
 		h.act(s, call, a, got)
 	}
+	h.leave(s)
+}
+
+// leave closes a session.
+func (h *history) leave(s *historySession) {
 	s.holding.Store(false)
 	h.close(s)
 	if s.link != nil {
