@@ -58,6 +58,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"endless":    childEndless,
 	"linked":     childLinked,
 	"trainer":    childTrainer,
+	"sessions":   childSessions,
 }
 
 func child(ctx context.Context, name string, args []string) error {

@@ -35,6 +35,11 @@ const (
 	soakWorkers = 2
 	soakSteps   = 20
 
+	// soakCrowd is how many clients are there at once in the beginning, more than ever
+	// after. Go's runtime keeps what goroutines and threads need, as many as there ever
+	// were: the first figures have it.
+	soakCrowd = 24
+
 	// soakWarm is when the long test takes its first figures, at most: by then caches
 	// are full.
 	soakWarm = 2 * time.Minute
@@ -80,6 +85,7 @@ func TestSoak(t *testing.T) {
 		enough = [2]int64{8, 16}
 	}
 	began := time.Now()
+	s.crowd(soakCrowd)
 	s.comeAndGo(seed, func(gone int64) bool { return time.Since(began) >= warm && gone >= enough[0] })
 	before := s.figures(long > 0, nil)
 	at := time.Since(began)
@@ -115,7 +121,7 @@ type figures struct {
 	descriptors, goroutines int
 	shared                  int // mappings of memory that others have, too
 	mappings                int // all; the runtime's come with threads and large heaps
-	heap                    int // bytes in use of Go's heap
+	heap, objects           int // bytes in use of Go's heap, and objects
 	resident                int // KiB
 	kinds                   [len(soakKinds)]int
 }
@@ -139,7 +145,7 @@ func childWatched(ctx context.Context, args []string) error { // FILE CHILD ARGS
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			_ = os.WriteFile(args[0]+".new", fmt.Append(nil, runtime.NumGoroutine(), " ", m.HeapAlloc, " ", m.HeapInuse>>10,
-				" ", (m.HeapIdle-m.HeapReleased)>>10, " ", m.StackSys>>10, " ", (m.MSpanSys+m.MCacheSys+m.BuckHashSys+m.GCSys+m.OtherSys)>>10), 0o600)
+				" ", (m.HeapIdle-m.HeapReleased)>>10, " ", m.StackSys>>10, " ", (m.MSpanSys+m.MCacheSys+m.BuckHashSys+m.GCSys+m.OtherSys)>>10, " ", m.HeapObjects), 0o600)
 			_ = os.Rename(args[0]+".new", args[0])
 		}
 	}()
@@ -189,11 +195,31 @@ func (s *soak) comeAndGo(seed uint64, enough func(gone int64) bool) {
 	running.Wait()
 }
 
-// visit is one client: it opens a session, computes, and goes. The losses are those of
-// the first client of its kind, to the bit.
-func (s *soak) visit(r *rand.Rand, kind string) error {
+// crowd has n clients of all kinds be there at one time, with sessions that are open.
+func (s *soak) crowd(n int) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, patience, errors.New("it hangs"))
 	defer cancel()
+	var there, running sync.WaitGroup
+	there.Add(n)
+	for i := range n {
+		running.Go(func() {
+			done := sync.OnceFunc(there.Done)
+			defer done()
+			if err := s.open(ctx, kinds[i%len(kinds)], func(session *tensor.Session) error {
+				_, err := tensor.Ones(session, tensor.F32, 100).Sum().Item()
+				done()
+				there.Wait()
+				return err
+			}); err != nil {
+				s.Errorf("a client of many: %v", err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// open opens a session of a kind of clients and closes it behind use.
+func (s *soak) open(ctx context.Context, kind string, use func(*tensor.Session) error) error {
 	addr, o := s.addr, client.Options{}
 	switch kind {
 	case "far":
@@ -211,7 +237,19 @@ func (s *soak) visit(r *rand.Rand, kind string) error {
 	}
 	defer e.Close()
 	s.sessions.Add(1)
-	session := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
+	return use(tensor.NewSession(e, &tensor.SessionOptions{Context: ctx}))
+}
+
+// visit is one client: it opens a session, computes, and goes. The losses are those of
+// the first client of its kind, to the bit.
+func (s *soak) visit(r *rand.Rand, kind string) error {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, patience, errors.New("it hangs"))
+	defer cancel()
+	return s.open(ctx, kind, func(session *tensor.Session) error { return s.compute(session, r, kind) })
+}
+
+// compute is what a client does.
+func (s *soak) compute(session *tensor.Session, r *rand.Rand, kind string) error {
 	if kind == "large" {
 		x := tensor.Full(session, tensor.F32, 1, 4<<20).AddS(float64(r.IntN(3)))
 		sum, err := x.Sum().Item()
@@ -281,7 +319,7 @@ func (s *soak) read() (all []figures) {
 			if err != nil || ctx.Err() != nil {
 				s.Fatalf("%s does not count its goroutines: %v, %v", p.name, err, ctx.Err())
 			}
-			_, _ = fmt.Sscan(string(text), &f.goroutines, &f.heap, &f.kinds[3], &f.kinds[4], &f.kinds[5], &f.kinds[6])
+			_, _ = fmt.Sscan(string(text), &f.goroutines, &f.heap, &f.kinds[3], &f.kinds[4], &f.kinds[5], &f.kinds[6], &f.objects)
 			<-time.After(time.Millisecond)
 		}
 		f.descriptors = s.files(p.post)
@@ -323,7 +361,7 @@ func (s *soak) residents(pid int, f *figures) {
 
 // same reports whether the figures that are compared are the same.
 func (f figures) same(g figures) bool {
-	f.kinds = g.kinds
+	f.kinds, f.objects = g.kinds, g.objects
 	return f == g
 }
 
