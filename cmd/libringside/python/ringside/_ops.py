@@ -55,10 +55,13 @@ class Op:
 
 
 class State(threading.local):
-    """What a thread has chosen: the flags of its calls, and its sessions, innermost last."""
+    """What a thread has chosen: the flags of its calls and those before each with statement
+    that it is in, the signals that it entered, and its sessions; innermost last."""
 
     def __init__(self) -> None:
         self.flags = 0
+        self.before: list[int] = []
+        self.entered: list[Any] = []
         self.sessions: list[Any] = []
 
 

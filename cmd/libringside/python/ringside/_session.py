@@ -196,14 +196,13 @@ class _Flags(contextlib.ContextDecorator):
 
     def __init__(self, clear: int, set: int):
         self._clear, self._set = clear, set
-        self._before: list[int] = []
 
     def __enter__(self) -> None:
-        self._before.append(state.flags)
+        state.before.append(state.flags)  # the thread's: a decorator is one object for all threads
         state.flags = state.flags & ~self._clear | self._set
 
     def __exit__(self, *_: Any) -> None:
-        state.flags = self._before.pop()
+        state.flags = state.before.pop()
 
 
 def no_grad() -> _Flags:

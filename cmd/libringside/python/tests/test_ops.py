@@ -1,12 +1,14 @@
 """Every operation of the op table, called from Python and compared with NumPy or torch. The
 list is the library's own: an operation without a case here fails."""
 
+import inspect
 import math
 
 import numpy as np
 import pytest
 
 import ringside as rs
+import ringside.gt as gt
 
 import torch
 F = torch.nn.functional
@@ -368,3 +370,27 @@ def test_every_name_is_there():
         assert getattr(rs, name) is not None or name == "newaxis"
         if callable(getattr(rs, name)) and not isinstance(getattr(rs, name), type):
             assert getattr(rs, name).__doc__, name
+
+
+def test_types_are_said():
+    """The wheel has py.typed: all that a program calls has types, which checkers read."""
+    bare = []
+
+    def look(name, f):
+        signature = inspect.signature(f)
+        bare.extend(f"{name}: {p.name}" for p in signature.parameters.values() if p.name != "self" and p.annotation is p.empty)
+        if signature.return_annotation is signature.empty and not name.endswith("__init__"):
+            bare.append(f"{name}: its result")
+
+    for module in rs, rs.nn, rs.optim, rs.train, rs.random, rs.files, gt, gt.nn, gt.signal, gt.debug:
+        for name, x in vars(module).items():
+            if name.startswith("_") or not getattr(x, "__module__", "").startswith("ringside"):
+                continue
+            if not isinstance(x, type):
+                if callable(x):
+                    look(f"{module.__name__}.{name}", x)
+                continue
+            for method, f in vars(x).items():
+                if inspect.isfunction(f) and (method == "__init__" or not method.startswith("_")):
+                    look(f"{x.__module__}.{name}.{method}", f)
+    assert not bare, bare

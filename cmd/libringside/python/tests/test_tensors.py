@@ -515,6 +515,30 @@ def test_threads(session):
     assert not wrong
 
 
+def test_flags_are_each_threads_own():
+    """Threads that are in one with statement, as those that call one decorated function, leave
+    it as they came."""
+    with rs.session(in_process=True) as s:
+        x, shared, entered, leave, seen = rs.ones(2, requires_grad=True), rs.no_grad(), threading.Event(), threading.Event(), []
+
+        def other():
+            with session_of(s):
+                with shared:
+                    entered.set()
+                    leave.wait(PATIENCE)
+                seen.append((x * 2).requires_grad)
+
+        thread = threading.Thread(target=other)
+        with rs.no_grad():
+            with shared:
+                thread.start()
+                assert entered.wait(PATIENCE)
+            seen.append((x * 2).requires_grad)
+        leave.set()
+        thread.join(PATIENCE)
+        assert seen == [False, True] and (x * 2).requires_grad
+
+
 class session_of:
     """Makes a session the thread's, without closing it."""
 

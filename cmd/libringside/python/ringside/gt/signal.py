@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ringside._ops import state
 from ringside._session import _Flags
 from ringside._session import signal as _signal
-
-_entered: list[tuple[str, Any]] = []
 
 
 def context(name: str, backward: str | None = None) -> _Flags:
@@ -22,14 +21,15 @@ def tensor(x: Any, name: str) -> Any:
 
 
 def enter(name: str) -> None:
-    """Begins a context, for exit."""
+    """Begins a context of this thread, for exit."""
     flags = _signal(name)
     flags.__enter__()
-    _entered.append((name, flags))
+    state.entered.append((name, flags))
 
 
 def exit(name: str) -> None:
     """Ends the innermost context that enter began, which is of that name."""
-    if not _entered or _entered[-1][0] != name:
-        raise ValueError(f"exit of signal {name!r}: {_entered[-1][0] if _entered else 'none'!r} is the last that was entered")
-    _entered.pop()[1].__exit__()
+    entered = state.entered
+    if not entered or entered[-1][0] != name:
+        raise ValueError(f"exit of signal {name!r}: {entered[-1][0] if entered else 'none'!r} is the last that was entered")
+    entered.pop()[1].__exit__()
