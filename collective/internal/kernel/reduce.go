@@ -107,10 +107,11 @@ func Narrow(dst, src []byte, dt element.DType, scale float64) {
 // can't be stopped there.
 const touchMax = 1 << 20
 
-// few is the most elements that are folded fastest one at a time.
+// few is the largest number of elements for which one at a time is fastest.
 const few = 1
 
-// fold does all the above: in assembly what the set has, the rest in Go.
+// fold does the work of the three methods above, in assembly as far as the set has it,
+// otherwise in Go.
 func (s Set) fold(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) {
 	if !well(op, c, scale, dsts, srcs) {
 		panic(wrong(op, c, scale, dsts, srcs))
@@ -153,7 +154,7 @@ func well(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte
 	return true
 }
 
-// wrong panics with the argument that is wrong.
+// wrong returns the text of the panic for arguments that well refuses.
 func wrong(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) string {
 	list := func(bs [][]byte) (lens []int) {
 		for _, b := range bs {

@@ -7,9 +7,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Deliver takes in a message of another rank. The body is data from another process. The
-// error is a *protocol.PeerError: the rank breaks the rules, or sent something else than
-// its receive expects. Nothing but Abort is of use afterwards.
+// Deliver handles a message of another rank. The body is data from another process. The
+// error is a *protocol.PeerError if the rank breaks the rules, or sent another message
+// than the receive expects. After an error the caller calls Abort.
 func (l *Lanes) Deliver(from int, kind Kind, body []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Lanes) take(t *Transfer, a *arrival) error {
 	return nil
 }
 
-// wasAccepted has the pieces of a message go out.
+// wasAccepted handles an Accept: the pieces of the message may be sent.
 func (p *peer) wasAccepted(body []byte) error {
 	if len(body) != acceptBytes {
 		return corrupt("an accept of %d bytes, expected %d", len(body), acceptBytes)
@@ -158,7 +158,7 @@ func (p *peer) addPiece(body []byte) error {
 	return nil
 }
 
-// wasTaken notes what the receiver has taken.
+// wasTaken handles a Taken, which makes room for eager messages and for pieces.
 func (p *peer) wasTaken(body []byte) error {
 	if len(body) != takenBytes {
 		return corrupt("what was taken in %d bytes, expected %d", len(body), takenBytes)

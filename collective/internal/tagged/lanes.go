@@ -31,8 +31,8 @@ type Transfer struct {
 	Tag  uint32
 	Buf  []byte // the bytes of Count elements, unless they are none
 
-	// Ended is called once, when the transfer has succeeded: the buffer is the caller's
-	// again. It must not call Lanes.
+	// Ended is called once, when the transfer has succeeded. From then on the caller may
+	// use the buffer again. It must not call Lanes.
 	Ended func()
 
 	order uint64 // of a receive, among all that were posted
@@ -46,32 +46,32 @@ type arrival struct {
 	body  []byte // of an eager one
 }
 
-// peer is what is known of one rank.
+// peer is the state of the messages to and from one rank.
 type peer struct {
 	out Out
 
-	// Of what is sent to it.
-	sent      uint64               // messages, which is also the last id
-	queue     []*Transfer          // that wait for room in the conn
-	offered   map[uint64]*Transfer // until they are accepted, by id
-	accepted  []*outgoing          // whose pieces go out in turns
-	replies   []uint64             // ids of accepts that wait for room
-	kept      int                  // bytes of eager messages that it may still keep
-	window    int                  // bytes of pieces that may be on their way
-	onTheWay  int                  // of those, how many are
-	pieceSize int
+	// Messages to the rank.
+	sent      uint64               // number of messages, and the id of the last
+	queue     []*Transfer          // sends that wait for room in the conn
+	offered   map[uint64]*Transfer // sends that are not accepted yet, by id
+	accepted  []*outgoing          // accepted sends, whose pieces are sent in turns
+	replies   []uint64             // ids of Accept messages that wait for room
+	kept      int                  // bytes of eager messages that the rank may still keep
+	window    int                  // the most bytes of pieces that may be on their way
+	onTheWay  int                  // bytes of pieces that are on their way
+	pieceSize int                  // the most bytes of one piece
 
-	// Of what comes from it.
-	// receives that were posted for it, or took of its messages
-	received uint64
-	last     uint64                // id of its last message
-	arrived  map[uint32][]*arrival // by tag, never empty
-	offers   int                   // in arrived
-	// bytes of eager messages, until it is told that they were taken
-	holds              int
-	incoming           map[uint64]*Transfer // that were accepted, by id
-	posted             map[uint32][]*Transfer
-	takenEager, pieces int // bytes that it is to be told of as taken
+	// Messages from the rank.
+	received uint64                 // number of receives from this rank
+	last     uint64                 // id of its last message
+	arrived  map[uint32][]*arrival  // messages without a receive, by tag
+	offers   int                    // number of offers in arrived
+	holds    int                    // bytes of eager messages that Taken has not reported
+	incoming map[uint64]*Transfer   // receives whose pieces are to come, by id
+	posted   map[uint32][]*Transfer // receives without a message, by tag
+
+	// Bytes that the next Taken reports.
+	takenEager, pieces int
 }
 
 // outgoing is a send that was accepted.
@@ -85,10 +85,9 @@ type Lanes struct {
 	mu    sync.Mutex
 	rank  int
 	peers []peer
-	// receives from any rank, by tag
-	any   map[uint32][]*Transfer
-	turn  int    // the rank that the next receive from any looks at first
-	order uint64 // receives posted
+	any   map[uint32][]*Transfer // receives from any rank without a message, by tag
+	turn  int                    // the rank that the next receive from any looks at first
+	order uint64                 // receives posted
 	over  bool
 }
 
@@ -139,8 +138,8 @@ func (l *Lanes) Number(t *Transfer) uint64 {
 	return t.Call.Seq
 }
 
-// Abort ends all: no transfer that has not ended ends any more, and no buffer is touched
-// from now on. Send and Recv then return false.
+// Abort gives up all transfers: it calls no Ended, and no buffer is read or written after
+// it returns. Send and Recv then return false.
 func (l *Lanes) Abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,9 +150,10 @@ func (l *Lanes) Abort() {
 	}
 }
 
-// Send begins to send to t.Peer. A message to oneself is kept until it is received; the
-// error, a *protocol.PeerError, is then that of its receive. The error is ErrBacklog, and
-// nothing was begun, while too many wait. Send returns false after Abort.
+// Send begins to send to t.Peer. It copies a message to this rank itself, which may meet
+// a receive that expects another message: the error is then a *protocol.PeerError. The
+// error is ErrBacklog, and nothing was begun, while too many messages wait. Send returns
+// false after Abort.
 func (l *Lanes) Send(t *Transfer) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +177,8 @@ func (l *Lanes) Send(t *Transfer) (bool, error) {
 	return true, l.arrive(l.rank, a)
 }
 
-// Recv begins to receive. The error is a *protocol.PeerError: the message that t takes is
-// another than t's Call says. Recv returns false after Abort.
+// Recv begins to receive. The error is a *protocol.PeerError if the message has another
+// type or count than t.Call. Recv returns false after Abort.
 func (l *Lanes) Recv(t *Transfer) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,8 +214,8 @@ func (l *Lanes) number(t *Transfer) {
 	t.Call.Seq = p.received
 }
 
-// won makes t, a receive from any rank, one from the given, and has another rank be the
-// first next time.
+// won makes t, a receive from any rank, a receive from the given rank. The next receive
+// from any rank looks at the rank after it first.
 func (l *Lanes) won(t *Transfer, from int) {
 	t.Peer, l.turn = from, (from+1)%len(l.peers)
 	l.number(t)
@@ -236,8 +236,8 @@ func (l *Lanes) first(from int, tag uint32) *arrival {
 	return a
 }
 
-// receiver returns the receive that takes the next message of a lane: of those from that
-// rank and from any the one that was posted first; nil if there is none.
+// receiver returns the receive that takes the next message of a lane: the one that was
+// posted first, from that rank or from any rank. It returns nil if there is none.
 func (l *Lanes) receiver(from int, tag uint32) *Transfer {
 	var t *Transfer
 	if list := l.peers[from].posted[tag]; len(list) > 0 {

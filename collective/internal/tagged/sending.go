@@ -15,9 +15,9 @@ func (l *Lanes) Flush() {
 	}
 }
 
-// flush sends what can be sent to a rank now: first what its own messages wait for, then
-// new messages, then pieces. A conn that is at its end sends nothing: its rank is lost,
-// which others notice.
+// flush sends what can be sent to a rank now: first replies to its messages, then new
+// messages, then pieces. A conn that has ended sends nothing; package collective notices
+// that its rank is lost.
 func (l *Lanes) flush(p *peer) {
 	if p.out == nil {
 		return
@@ -27,8 +27,8 @@ func (l *Lanes) flush(p *peer) {
 	}
 }
 
-// tell sends the replies, and how much was taken if that is worth a message. It reports
-// whether there was room.
+// tell sends Accept messages, and Taken if enough bytes were taken. It reports whether
+// there was room.
 func (p *peer) tell() bool {
 	for len(p.replies) > 0 {
 		if p.out.Post(Accept, le.AppendUint64(nil, p.replies[0]), nil) != nil {
@@ -48,8 +48,8 @@ func (p *peer) tell() bool {
 	return true
 }
 
-// announce sends the messages that wait, or offers them. It reports whether there was
-// room.
+// announce sends the queued messages, or offers of them. It reports whether there was
+// room for all.
 func (p *peer) announce() bool {
 	for len(p.queue) > 0 {
 		t := p.queue[0]
@@ -78,7 +78,7 @@ func (p *peer) announce() bool {
 	return true
 }
 
-// stream sends pieces of the messages that were accepted, in turns.
+// stream sends pieces of the accepted messages, one of each in turn.
 func (p *peer) stream() {
 	for len(p.accepted) > 0 {
 		t := p.accepted[0]

@@ -25,7 +25,7 @@ import (
 // maxEarly is the most bytes that a comm holds of Sends that were not received yet.
 const maxEarly = 1 << 30
 
-// push sends to rank p what can be sent now.
+// push sends the pieces of the call to rank p until the socket takes no more.
 func (c *engine) push(p int, l *peer) *protocol.PeerError {
 	for l.sent < l.sends && l.broken == nil {
 		if !l.sending {
@@ -59,7 +59,7 @@ func (c *engine) push(p int, l *peer) *protocol.PeerError {
 	return nil
 }
 
-// pull receives from rank p what has arrived.
+// pull receives the pieces that have arrived from rank p.
 func (c *engine) pull(p int, l *peer) *protocol.PeerError {
 	for (l.rcvd < l.recvs || l.receiving) && l.broken == nil {
 		if len(l.early) > 0 && l.early[0].done && l.rcvd < l.recvs {
@@ -112,22 +112,21 @@ func (c *engine) beginRecv(l *peer, hash uint64, b []byte) error {
 	return nil
 }
 
-// transferFailed returns what an error of the bulk transfers with rank p means for the
-// call: nil, for now, if messages may still say why p is gone.
+// transferFailed returns the call's error for an error of the bulk transfers with rank p.
+// It is nil while a message of p that was not read yet may give the reason.
 func (c *engine) transferFailed(p int, l *peer, err error) *protocol.PeerError {
 	if mismatch := (*ipc.BulkMismatchError)(nil); errors.As(err, &mismatch) {
 		return &protocol.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w (%v)", &protocol.MismatchError{Ours: c.call}, err)}
 	}
 	if errors.Is(err, ipc.ErrPeerGone) && l.gone == nil {
-		// Why it is gone may stand in the messages, which have a socket of their own:
-		// read them first.
+		// A message of p, on the other socket, may give the reason: read those first.
 		l.broken, l.brokenAt = err, c.tick
 		return nil
 	}
 	return c.lost(p, err)
 }
 
-// takeIn begins to receive the Send of rank p that n is about, if this rank is in a Send
+// takeIn begins to receive the Send of rank p that n announces, if this rank is in a Send
 // too.
 func (c *engine) takeIn(p int, l *peer, n protocol.Notice) *protocol.PeerError {
 	if c.job == nil || c.call.Kind != protocol.Send || l.receiving || n.Index != l.inIndex || n.Bytes > uint64(maxEarly-c.earlyBytes) {
@@ -142,8 +141,8 @@ func (c *engine) takeIn(p int, l *peer, n protocol.Notice) *protocol.PeerError {
 	return nil
 }
 
-// takeEarly gives the call under way the oldest piece that p sent before it was received;
-// false if it can't yet, or if it is not what the call expects.
+// takeEarly copies the oldest early piece of p into the buffer of the call. It returns
+// false if the call has no buffer for it yet, or expects another piece.
 func (c *engine) takeEarly(p int, l *peer) (bool, *protocol.PeerError) {
 	b, ok := c.job.recv(p, l.rcvd)
 	if !ok {

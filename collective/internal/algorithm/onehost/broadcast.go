@@ -6,8 +6,9 @@ import (
 	"github.com/ringside-go/ringside/collective/protocol"
 )
 
-// nextEntry has n bytes of the room for one broadcast more, after a meeting if there is
-// no place left, and returns where they begin. Every rank calls it for every broadcast.
+// nextEntry reserves an entry of the board and n bytes of the room for one broadcast, and
+// returns where the bytes begin. If there is no place left, it meets the other ranks
+// first. Every rank calls it for every broadcast.
 func (c *exchange) nextEntry(n, root int) (int, error) {
 	w := &c.window
 	if n <= entryText || n > c.spread {
@@ -28,7 +29,7 @@ func (c *exchange) nextEntry(n, root int) (int, error) {
 	return at, nil
 }
 
-// give is a broadcast of this rank's buf.
+// give broadcasts this rank's buf.
 func (c *exchange) give(buf []byte) error {
 	n := len(buf)
 	at, err := c.nextEntry(n, c.rank)
@@ -43,7 +44,7 @@ func (c *exchange) give(buf []byte) error {
 	le.PutUint64(entry[offEntryHash:], c.hash)
 	le.PutUint64(entry[offEntrySeq:], c.call.Seq)
 	call := *c.call
-	if call.Seq = 0; c.noted[number%entries] != call { // else it stands there
+	if call.Seq = 0; c.noted[number%entries] != call { // else the entry has it
 		var text [protocol.CallBytes]byte
 		call.Encode(&text)
 		copy(entry[offEntryCall:], text[8:])
@@ -72,7 +73,7 @@ func (c *exchange) give(buf []byte) error {
 	return nil
 }
 
-// receive is a broadcast of another rank's into buf.
+// receive receives a broadcast of rank root into buf.
 func (c *exchange) receive(buf []byte, root int) error {
 	n := len(buf)
 	at, err := c.nextEntry(n, root)
@@ -116,7 +117,7 @@ func (c *exchange) receive(buf []byte, root int) error {
 	return nil
 }
 
-// spreadStaged is a broadcast through the root's staging slots.
+// spreadStaged makes a broadcast through the root's staging slots.
 func (c *exchange) spreadStaged(buf []byte, root int) error {
 	w := &c.work
 	w.reset()
@@ -127,7 +128,7 @@ func (c *exchange) spreadStaged(buf []byte, root int) error {
 	return c.run(&move{src: buf, dst: buf})
 }
 
-// awaitReaders waits until every rank has read what this rank gave at that position.
+// awaitReaders waits until every rank has read this rank's broadcast at that position.
 func (c *exchange) awaitReaders(position uint64) error {
 	c.readers = position
 	for p := range c.peers {
