@@ -111,11 +111,12 @@
 //	cmd/ringside/plot  pictures of training runs
 //	cmd/libringside    the C library; cmd/libringside/python over it
 //
-// Five folders are modules of their own, so that their dependencies are not the module's:
+// Some folders are modules of their own, so that their dependencies are not the module's:
 // bench/peers (other projects' transports), cmd/manual (manual pages and completions of a
-// release), tensor/cuda/driver/gorgonia (the CUDA driver by gorgonia.org/cu), and the
-// generators of assembly, tensor/cpu/internal/kernel/gen and
-// collective/internal/kernel/gen.
+// release), collective/launch/kubernetes (a test of the manifests in docs),
+// tensor/cuda/driver/gorgonia (the CUDA driver by gorgonia.org/cu), the generators of
+// assembly, tensor/cpu/internal/kernel/gen and collective/internal/kernel/gen, and each
+// program below cmd/examples, which uses the module as others do.
 //
 // docs/architecture.md follows a training step and an all-reduce through these packages.
 // CONTRIBUTING.md leads to the files that the usual changes touch. Begin with
