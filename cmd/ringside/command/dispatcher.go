@@ -97,6 +97,7 @@ Nothing is encrypted between hosts without --tls, which all of them need where s
 			for _, l := range listeners {
 				fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
 			}
+			ready(cmd)
 			return d.Serve(cmd.Context(), listeners...)
 		}),
 	}

@@ -18,7 +18,8 @@ const (
 )
 
 // serving returns run, of a command that others depend on, with a standard error that
-// makes it wait for no reader: a pager, a terminal that is held, a program that hangs.
+// makes it wait for no reader from ready on: a pager, a terminal that is held, a program
+// that hangs.
 func serving(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		w := &steadyWriter{to: cmd.ErrOrStderr()}
@@ -31,22 +32,41 @@ func serving(run func(*cobra.Command, []string) error) func(*cobra.Command, []st
 	}
 }
 
-// steadyWriter passes on what is written to it on a goroutine of its own. Where too much
-// waits, it drops what comes, and says so when the reader goes on. Any goroutine may
-// call any method.
+// ready is called when a command of serving is about to serve.
+func ready(cmd *cobra.Command) {
+	if w, ok := cmd.ErrOrStderr().(*steadyWriter); ok {
+		w.begin()
+	}
+}
+
+// steadyWriter passes on what is written to it: at once until begin, and then on a
+// goroutine of its own. Where too much waits, it drops what comes, and says so when the
+// reader goes on. Any goroutine may call any method.
 type steadyWriter struct {
 	to io.Writer
 
 	mu   sync.Mutex
+	on   bool          // begin was called
 	held []byte        // not yet passed on
 	lost int           // writes after held
 	done chan struct{} // of the goroutine that passes on; nil: none runs
 }
 
-// Write implements io.Writer. It never waits, and returns no error of the reader.
+// begin has no write wait from now on.
+func (w *steadyWriter) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on = true
+}
+
+// Write implements io.Writer. Behind begin it never waits, and returns no error of the
+// reader.
 func (w *steadyWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.on {
+		return w.to.Write(b)
+	}
 	if len(w.held) > 0 && len(w.held)+len(b) > steadyBytes {
 		w.lost++
 		return len(b), nil

@@ -24,6 +24,19 @@ import (
 func TestSteadyWriter(t *testing.T) {
 	r, to := io.Pipe()
 	w := &steadyWriter{to: to}
+	first := make(chan string)
+	go func() {
+		b := make([]byte, 10)
+		n, _ := r.Read(b)
+		first <- string(b[:n])
+	}()
+	if n, err := io.WriteString(w, "at once\n"); n != 8 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if got := <-first; got != "at once\n" {
+		t.Errorf("%q is read first", got)
+	}
+	w.begin()
 	line := func(i int) string { return fmt.Sprintf("%06d%s\n", i, strings.Repeat(".", 93)) }
 	const lines, kept = 3 * steadyBytes / 100, 1 + steadyBytes/100
 	for i := range lines {

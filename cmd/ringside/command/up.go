@@ -152,6 +152,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 				return err
 			}
 			defer live.end()
+			ready(cmd)
 			var over <-chan struct{} // of the trace, before ours
 			if rec.Recorder != nil {
 				over = rec.Done()

@@ -134,6 +134,7 @@ func newWorker() *cobra.Command {
 				log.Warn("the kernel may end the dispatcher before this worker when memory runs out", "err", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Info().Name, addr)
+			ready(cmd)
 			return advised(w.Serve(cmd.Context(), addr), addr)
 		}),
 	}

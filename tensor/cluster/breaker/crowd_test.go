@@ -48,6 +48,7 @@ func childCrowd(ctx context.Context, args []string) error { // ADDR CLIENTS
 	for range clients {
 		if err := <-done; err != nil {
 			errs = append(errs, err)
+			fmt.Println("a client failed:", err)
 		}
 	}
 	fmt.Printf("%d of %d clients failed, the last was done after %v\n", len(errs), clients, time.Since(began))
