@@ -115,7 +115,7 @@ func newMemfd(size int64, o *Options) (*os.File, error) {
 	}
 	f := os.NewFile(uintptr(fd), "memfd:ringside")
 	if o.Sparse {
-		err = os.NewSyscallError("ftruncate", unix.Ftruncate(int(f.Fd()), size))
+		err = sizeError("ftruncate", size, unix.Ftruncate(int(f.Fd()), size))
 	} else {
 		err = allocate(f, size)
 	}
@@ -164,12 +164,25 @@ func allocate(f *os.File, size int64) error {
 		case errors.Is(err, unix.EINTR):
 			// The runtime's own preemption signal can interrupt it; tmpfs has then
 			// given everything back.
-		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EDQUOT):
-			return fmt.Errorf("%w: fallocate of %d bytes: %w", ErrNoSpace, size, err)
 		default:
-			return os.NewSyscallError("fallocate", err)
+			return sizeError("fallocate", size, err)
 		}
 	}
+}
+
+// sizeError returns the error of a call that gives a file its size: ErrNoSpace where a
+// smaller file could be made.
+func sizeError(call string, size int64, err error) error {
+	switch {
+	case errors.Is(err, unix.EFBIG):
+		var limit unix.Rlimit
+		_ = unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) // without it the limit is 0 below
+		return fmt.Errorf("%w: %s of %d bytes: %w: memory that is shared is a file, and a file of this process may have %d bytes: raise it by ulimit -f",
+			ErrNoSpace, call, size, err, limit.Cur)
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("%w: %s of %d bytes: %w", ErrNoSpace, call, size, err)
+	}
+	return os.NewSyscallError(call, err)
 }
 
 func openRetry(path string, flags int, mode uint32) (int, error) {

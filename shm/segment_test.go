@@ -214,6 +214,35 @@ func TestFallocateFails(t *testing.T) {
 	}
 }
 
+// TestFileSizeLimit makes segments larger than a file of this process may be: the error
+// has the limit and how to raise it.
+func TestFileSizeLimit(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, o := range []Options{{Backing: Memfd}, {Backing: Memfd, Sparse: true}, {Backing: Tmpfs, Dir: defaultDir}} {
+		const says = "a file of this process may have 1048576 bytes: raise it by ulimit -f"
+		if _, err := Create(4<<20, &o); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), says) {
+			t.Errorf("4 MiB with %+v: %v, expected ErrNoSpace and %q", o, err, says)
+		}
+		s, err := Create(1<<20, &o)
+		if err != nil {
+			t.Errorf("1 MiB with %+v: %v", o, err)
+			continue
+		}
+		s.Close()
+	}
+}
+
 func TestNoTmpfs(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	if _, err := Create(4096, &Options{Dir: missing, Backing: Tmpfs}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), missing) {
