@@ -4,24 +4,48 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
-// maxClosing bounds the goroutines of a closer: each holds a thread while close waits.
-const maxClosing = 256
+const (
+	// maxClosing bounds the goroutines of a closer: each holds a thread while a close
+	// waits.
+	maxClosing = 256
+
+	// fewClosing is how many of them there may be in any case.
+	fewClosing = 4
+
+	// keptThreads are left of the threads that this process may have. Without one the
+	// runtime ends the process.
+	keptThreads = 16
+
+	// roomEvery is how often a closer looks how many threads are left. It takes longer
+	// than most closes.
+	roomEvery = 100 * time.Millisecond
+)
 
 // closer closes on goroutines of its own. A close of a peer's descriptor can take as long
 // as the peer likes: a TCP socket lingers, a file of a remote file system is flushed, a
 // unix socket closes what is queued in it. Any goroutine may call close.
 type closer struct {
+	threads func() int // that are left
+
 	mu      sync.Mutex
 	running int
 	queue   []io.Closer
+	looked  time.Time // when threads was called
+	most    int       // of running, from then on
 }
 
 // Peers' memory is closed apart from everything else, which alone can wait without end.
-var closeMemory, closeOther closer
+var (
+	closeMemory = closer{threads: limits.Machine{}.Threads}
+	closeOther  = closer{threads: limits.Machine{}.Threads}
+)
 
 // CloseFiles closes the descriptors of a message that are not used. It never waits: they
 // are closed soon, on another goroutine.
@@ -52,10 +76,19 @@ func (c *closer) close(f io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, f)
-	if c.running < maxClosing {
+	if c.running < fewClosing || c.running < c.room() {
 		c.running++
 		go c.work()
 	}
+}
+
+// room returns how many goroutines there may be now. It is called with mu.
+func (c *closer) room() int {
+	if now := time.Now(); now.Sub(c.looked) >= roomEvery {
+		c.looked = now
+		c.most = c.running + min(c.threads()-keptThreads, maxClosing)
+	}
+	return min(c.most, maxClosing)
 }
 
 // next returns the oldest of the queue; nil if it is empty, and the goroutine ends.

@@ -25,6 +25,30 @@ func (s stuck) Close() error {
 	return nil
 }
 
+// TestClosesWithFewThreads has a process with few threads left: some stay.
+func TestClosesWithFewThreads(t *testing.T) {
+	for _, c := range []struct{ left, most int }{
+		{0, fewClosing}, {keptThreads, fewClosing}, {keptThreads + 3, fewClosing + 3}, {1 << 40, maxClosing},
+	} {
+		var x closer
+		x.threads = func() int { return c.left - (x.running - fewClosing) }
+		began, end := make(chan struct{}, maxClosing+1), make(chan struct{})
+		var done sync.WaitGroup
+		done.Add(maxClosing + 1)
+		for range maxClosing + 1 {
+			x.close(stuck{began, end, &done})
+		}
+		x.mu.Lock()
+		running := x.running
+		x.mu.Unlock()
+		if running != c.most {
+			t.Errorf("%d threads are left: %d closes wait at a time, expected %d", c.left, running, c.most)
+		}
+		close(end)
+		done.Wait()
+	}
+}
+
 // TestClosesThatWait has more closes wait than the closer has goroutines. The rest begin
 // when one ends, all end, and memory is closed meanwhile.
 func TestClosesThatWait(t *testing.T) {

@@ -19,6 +19,7 @@ type controller string
 const (
 	memory controller = "memory"
 	cpu    controller = "cpu"
+	tasks  controller = "pids" // processes and threads
 )
 
 // group is a control group that this process is in, by itself or through a descendant.

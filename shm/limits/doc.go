@@ -1,5 +1,5 @@
-// Package limits tells how much memory and how many cores this process may still use, and
-// how many descriptors. Memory and cores are the least of three: what the machine has,
+// Package limits tells how much memory and how many cores, descriptors and threads this
+// process may still use. Memory and cores are the least of three: what the machine has,
 // what control groups allow, and what the process's own resource limits allow.
 //
 // A control group (cgroup) bounds a container or a service. Version 2 is one tree of

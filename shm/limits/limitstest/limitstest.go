@@ -34,6 +34,13 @@ func CoreGroup(t testing.TB, cores int) string {
 	})
 }
 
+// ThreadGroup makes a control group that may have n threads and returns its folder, on
+// the conditions of MemoryGroup.
+func ThreadGroup(t testing.TB, n int) string {
+	t.Helper()
+	return group(t, "pids", map[string]string{"pids.max": strconv.Itoa(n)})
+}
+
 // group makes a control group in the tree of either version that has the controller.
 // Limits are what is written to the files of either version; the others are not there.
 func group(t testing.TB, controller string, limits map[string]string) string {

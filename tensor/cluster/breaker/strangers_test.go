@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -232,6 +233,39 @@ func lingering(ctx context.Context) (*os.File, error) {
 		return nil, err
 	}
 	return f, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
+}
+
+// TestLingeringWithFewThreads has a client send descriptors whose close waits to a
+// dispatcher that may have few threads: it is not ended for want of one.
+func TestLingeringWithFewThreads(t *testing.T) {
+	const threads, waiting = 48, 64
+	group := limitstest.ThreadGroup(t, threads)
+	c := start(t, cluster.Options{Workers: 1, Restart: true})
+	dispatcher := c.Parts()[0].PID
+	if err := os.WriteFile(group+"/cgroup.procs", fmt.Append(nil, dispatcher), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHonest(t, dial(t, c, 1))
+	attack(t, "linger", c.Addr())
+	before, open := 0, 0
+	for end := time.Now().Add(time.Minute); open < before+waiting && c.Restarts() == 0 && time.Now().Before(end); {
+		h.round()
+		dial(t, c, 1).Close()
+		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.Parts()[0].PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open = len(files); before == 0 {
+			before = open
+		}
+	}
+	if open < before+waiting {
+		t.Errorf("the dispatcher has %d descriptors, %d before: it does not wait to close %d", open, before, waiting)
+	}
+	if pid := c.Parts()[0].PID; pid != dispatcher || c.Restarts() > 0 {
+		t.Errorf("the dispatcher was process %d and is %d, %d were started again", dispatcher, pid, c.Restarts())
+	}
+	h.report("descriptors whose close waits, few threads", maxStall)
 }
 
 // TestLingering has a client send descriptors whose close waits. Sessions go on, and new
