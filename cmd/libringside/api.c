@@ -23,6 +23,14 @@ __attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NUL
 	if (ringside_forked) \
 	return strdup(RINGSIDE_FORKED_TEXT)
 
+/* The group of this thread's ringside_call that is under way, 0 for none. A signal handler
+ * runs on the thread that waits: there another call of the group would wait for that one. */
+static __thread ringside_handle calling;
+
+#define REFUSE_NESTED(group) \
+	if (calling && calling == (group)) \
+	return strdup(RINGSIDE_NESTED_TEXT)
+
 uint32_t ringside_version(void) { return RINGSIDE_VERSION; }
 
 void ringside_free(char *text) { free(text); }
@@ -47,16 +55,33 @@ char *ringside_open_give(ringside_handle opening, const void *values, const int6
 
 char *ringside_close(ringside_handle handle) {
 	REFUSE_FORKED;
+	REFUSE_NESTED(handle);
 	return goClose(handle);
+}
+
+char *ringside_memory(ringside_handle group, int64_t bytes, void **memory) {
+	REFUSE_FORKED;
+	return goMemory(group, bytes, memory);
+}
+
+char *ringside_forget(ringside_handle group, void *memory) {
+	REFUSE_FORKED;
+	return goForget(group, memory);
 }
 
 char *ringside_call(const ringside_request *request) {
 	REFUSE_FORKED;
-	return goCall((ringside_request *)request);
+	REFUSE_NESTED(request->group);
+	ringside_handle outer = calling;
+	calling = request->group;
+	char *text = goCall((ringside_request *)request);
+	calling = outer;
+	return text;
 }
 
 char *ringside_start(const ringside_request *request, ringside_handle *work) {
 	REFUSE_FORKED;
+	REFUSE_NESTED(request->group);
 	return goStart((ringside_request *)request, work);
 }
 

@@ -148,6 +148,30 @@ func goClose(h C.ringside_handle) (fault *C.char) {
 	return nil
 }
 
+//export goMemory
+func goMemory(h C.ringside_handle, n C.int64_t, out *unsafe.Pointer) (fault *C.char) {
+	defer caught(&fault)
+	g, err := get[*group](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	first, err := g.lend(int(n))
+	if err == nil {
+		*out = unsafe.Pointer(first)
+	}
+	return text(err)
+}
+
+//export goForget
+func goForget(h C.ringside_handle, memory unsafe.Pointer) (fault *C.char) {
+	defer caught(&fault)
+	g, err := get[*group](&all, uint64(h))
+	if err != nil {
+		return text(err)
+	}
+	return text(g.takeBack((*byte)(memory)))
+}
+
 // callOf returns a group and a call of it as the caller gives them.
 func callOf(r *C.ringside_request) (*group, *collective.Raw, error) {
 	g, err := get[*group](&all, uint64(r.group))

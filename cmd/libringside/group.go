@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ringside-go/ringside/collective"
@@ -14,11 +16,21 @@ import (
 type group struct {
 	*collective.Group
 	pulse *pulse
+
+	mu   sync.Mutex
+	lent map[*byte]*lent // by first byte
+}
+
+// lent is memory of a group that its caller uses. Where no other rank shares this host it
+// lies on Go's heap, and is pinned.
+type lent struct {
+	bytes []byte
+	pin   runtime.Pinner
 }
 
 // newGroup returns a group whose calls end when interrupted returns true.
 func newGroup(g *collective.Group, interrupted func() bool) *group {
-	return &group{Group: g, pulse: newPulse(interrupted)}
+	return &group{Group: g, pulse: newPulse(interrupted), lent: map[*byte]*lent{}}
 }
 
 // request returns a call as its caller gives it; kind, op and dtype are numbers of
@@ -78,5 +90,44 @@ func wait(w *collective.Work, limit time.Duration) (state, error) {
 	}
 }
 
-// close closes the group.
-func (g *group) close() error { return g.Close() }
+// lend returns n bytes that the ranks on this host read and write in place.
+func (g *group) lend(n int) (*byte, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("%w: %d bytes of memory, expected at least 1", errArgument, n)
+	}
+	b, err := collective.Alloc[uint8](g.Group, n)
+	if err != nil {
+		return nil, err
+	}
+	l := &lent{bytes: b}
+	l.pin.Pin(&b[0])
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lent[&b[0]] = l
+	return &b[0], nil
+}
+
+// takeBack frees what lend returned.
+func (g *group) takeBack(first *byte) error {
+	g.mu.Lock()
+	l := g.lent[first]
+	delete(g.lent, first)
+	g.mu.Unlock()
+	if l == nil {
+		return fmt.Errorf("%w: memory at %p, expected what ringside_memory returned", errArgument, first)
+	}
+	l.pin.Unpin()
+	return collective.Free(g.Group, l.bytes)
+}
+
+// close closes the group, and then frees what lend returned.
+func (g *group) close() error {
+	err := g.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for first, l := range g.lent {
+		delete(g.lent, first)
+		l.pin.Unpin()
+	}
+	return err
+}

@@ -63,6 +63,45 @@ func closed(groups []*group) {
 	wg.Wait()
 }
 
+// TestMemory: calls on memory of the group copy nothing, and it can be given back once.
+func TestMemory(t *testing.T) {
+	groups := opened(t, 2, func() bool { return false })
+	defer closed(groups)
+	const n = 1 << 20
+	var wg sync.WaitGroup
+	for rank, g := range groups {
+		wg.Go(func() {
+			first, err := g.lend(n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			b := g.lent[first].bytes
+			b[n-1] = byte(rank + 1)
+			r, err := g.request(int(protocol.AllReduce), int(element.Sum), int(element.U8), 0, b, b, nil, nil)
+			if err == nil {
+				err = g.call(r)
+			}
+			if staged, direct := g.Copied(); err != nil || b[n-1] != 3 || staged != 0 || direct != 1 {
+				t.Errorf("rank %d: %v, sum %d, %d calls copied and %d in place, expected 3, none and 1", rank, err, b[n-1], staged, direct)
+			}
+			if err := g.takeBack(first); err != nil {
+				t.Error(err)
+			}
+			if err := g.takeBack(first); !errors.Is(err, errArgument) {
+				t.Errorf("taken back twice: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := groups[0].lend(0); !errors.Is(err, errArgument) {
+		t.Errorf("no bytes: %v", err)
+	}
+	if _, err := groups[0].lend(n); err != nil { // closed with the group
+		t.Error(err)
+	}
+}
+
 // TestCalls: calls by number do what their constants say, at once and started.
 func TestCalls(t *testing.T) {
 	groups := opened(t, 2, func() bool { return false })

@@ -126,7 +126,17 @@ typedef struct {
 	const int64_t *recv; /* the same of dst */
 } ringside_request;
 
-/* ringside_call makes a call of a group on this thread and returns when it is done. */
+/* ringside_memory returns memory of a group, zeroed, that its ranks on this host read and
+ * write in place: large calls on it copy less than on other memory. The group owns it: it
+ * is gone after ringside_forget, and after ringside_close. No call may be using it. */
+char *ringside_memory(ringside_handle group, int64_t bytes, void **memory);
+char *ringside_forget(ringside_handle group, void *memory);
+
+/* ringside_call makes a call of a group on this thread and returns when it is done. A signal
+ * handler that runs meanwhile (see ringside_on_wait) can make no call of the group, nor
+ * close it. */
+#define RINGSIDE_NESTED_TEXT "ringside: a signal handler used the group whose call it interrupts: " \
+	"raise an exception there, and use the group where that arrives"
 char *ringside_call(const ringside_request *request);
 
 /* ringside_start starts a call and returns its handle. Calls that are issued later wait

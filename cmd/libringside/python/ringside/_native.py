@@ -33,6 +33,8 @@ _functions = {
     "ringside_open_step": (_u64, _i64, _ptr, _ptr, _ptr, _ptr),
     "ringside_open_give": (_u64, ctypes.c_char_p, _ptr, _i32),
     "ringside_close": (_u64,),
+    "ringside_memory": (_u64, _i64, _ptr),
+    "ringside_forget": (_u64, _ptr),
     "ringside_call": (ctypes.c_char_p,),
     "ringside_start": (ctypes.c_char_p, _ptr),
     "ringside_wait": (_u64, _i64, _ptr),

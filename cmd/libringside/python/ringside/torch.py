@@ -12,6 +12,7 @@ import collections
 import ctypes
 import datetime
 import functools
+import operator
 import os
 import queue
 import secrets
@@ -188,21 +189,31 @@ class _Work(Work):
             self._start()
         with self._group._order:
             if self._future is None:
-                self._future = torch.futures.Future()
-                if self._done:
-                    self._settle()
+                end = torch.futures.Future()
+                if self._done and self._error is None:
+                    self._future = end
+                    end.set_result(self._output)
                 else:
-                    self._group._watch(self)
+                    self._future = end.then(self._outcome)
+                    if self._done:
+                        end.set_result(None)
+                    else:
+                        self._group._watch(self, end)
             return self._future
 
-    def _settle(self):
-        """Waits for the call and completes the future."""
+    def _outcome(self, _):
+        """Returns the result of the call, or raises its error. Code of C++, as DDP's, takes an
+        exception that set_exception gave for a list of tensors, and reads beyond it; one of
+        a callback is an error there too."""
+        if self._error is not None:
+            raise self._error
+        return self._output
+
+    def _settle(self, end):
+        """Waits for the call and completes a future."""
         while not self._poll(native.POLL):
             pass
-        if self._error is None:
-            self._future.set_result(self._output)
-        else:
-            self._future.set_exception(self._error)
+        end.set_result(None)
 
 
 def _called_by_backward():
@@ -225,8 +236,37 @@ def _dense(t):
     return t.contiguous()
 
 
+def _in_place(t):
+    """Reports whether a result can be written to t's memory: its elements lie there in order
+    and as they are."""
+    return t.is_contiguous() and not (t.is_conj() or t.is_neg())
+
+
 def _bytes(t):
     return t.numel() * t.element_size()
+
+
+def _one_type(tensors):
+    """Checks that the tensors of a call have elements of one type."""
+    for i, t in enumerate(tensors):
+        if t.dtype != tensors[0].dtype:
+            raise RingsideError(f"ringside: tensor {i} of the call is of {t.dtype}, expected {tensors[0].dtype} as the first")
+
+
+def _tag(tag):
+    """Returns a tag of a send or receive, which torch has as a C int."""
+    n = _integer(tag)
+    if n is None or not 0 <= n < 1 << 31:
+        raise RingsideError(f"ringside: tag {tag!r}, expected an integer of 0 to 2147483647 (2**31 - 1)")
+    return n
+
+
+def _integer(x):
+    """Returns an integer, of Python or NumPy; None for another value."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        return None
 
 
 class ProcessGroupRingside(ProcessGroup):
@@ -239,10 +279,11 @@ class ProcessGroupRingside(ProcessGroup):
                                "network is yours, else use another back end")
         self._rank, self._size = rank, size
         self._store, self._timeout, self._barriers, self._calls = store, timeout, 0, 0
-        self._order = threading.Lock()  # held while a call begins
+        self._order = threading.RLock()  # held while a call begins; handlers of signals get an error
         # Torch keeps only the C++ half of a work: those that run, and the last ones.
         self._live, self._recent = set(), collections.deque(maxlen=8)
         self._watched = None
+        self._memory, self._filling = threading.RLock(), False  # whether buckets of DDP are being filled
 
         def exchange(step, value):
             store.set(f"ringside/{step}/{rank}", value)
@@ -267,12 +308,12 @@ class ProcessGroupRingside(ProcessGroup):
     def _get_sequence_number_for_group(self):
         return self._calls
 
-    def _watch(self, work):
-        """Has the group's thread complete the future of work."""
+    def _watch(self, work, end):
+        """Has the group's thread complete a future at the end of work."""
         if self._watched is None:
             self._watched = queue.SimpleQueue()
             threading.Thread(target=_settle_all, args=(self._watched,), name="ringside", daemon=True).start()
-        self._watched.put(work)
+        self._watched.put((work, end))
 
     def _make(self, kind, output, dst=None, src=None, op=0, dtype=native.U8, peer=0, send=None, recv=None, finish=None,
               inline=INLINE):
@@ -318,7 +359,7 @@ class ProcessGroupRingside(ProcessGroup):
         number = _FOLDED.get(src.dtype)
         if number is None or op is None:
             raise RingsideError(f"ringside: {src.dtype} has no such reduction")
-        if dst.dtype == src.dtype and dst.is_contiguous():
+        if dst.dtype == src.dtype and _in_place(dst):
             return self._make(kind, output, dst.detach(), src, op, number, peer, send)
         to = torch.empty(dst.shape, dtype=src.dtype)
         used = kind != native.REDUCE or peer == self._rank
@@ -340,6 +381,7 @@ class ProcessGroupRingside(ProcessGroup):
             request = native.pack_request(self._handle, native.ALL_REDUCE, _reduction(op), number, 0, at, n, at, n, 0, 0)
             self._calls += 1
             return self._issue(request, tensors, t, n <= INLINE)
+        _one_type(tensors)
         flat = torch.cat([_dense(t).reshape(-1) for t in tensors])
         work = self._fold(native.ALL_REDUCE, tensors, flat, flat, op)
         first = work._finish
@@ -399,34 +441,59 @@ class ProcessGroupRingside(ProcessGroup):
         src = None if inputs is None else _flat(inputs)
         if outputs is None:
             return self._make(kind, result, None, src, peer=peer, send=send, recv=recv)
-        if len(outputs) == 1 and outputs[0].is_contiguous():
+        if len(outputs) == 1 and _in_place(outputs[0]):
             return self._make(kind, result, outputs[0].detach(), src, peer=peer, send=send, recv=recv)
         dst = torch.empty(sum(map(_bytes, outputs)), dtype=torch.uint8)
         return self._make(kind, result, dst, src, peer=peer, send=send, recv=recv, finish=lambda: _part(dst, outputs))
 
     def allgather(self, outputs, inputs, opts=None):
+        self._alike(outputs[0], inputs)
         return self._move(native.ALL_GATHER, outputs[0], inputs, outputs)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        return self._move(native.ALL_GATHER, [t for of_rank in outputs for t in of_rank], inputs, outputs)
+        flat = [t for of_rank in outputs for t in of_rank]
+        self._alike(flat, inputs)
+        return self._move(native.ALL_GATHER, flat, inputs, outputs)
 
     def _allgather_base(self, output, input, opts=None):
+        self._whole(output, input)
         return self._move(native.ALL_GATHER, [output], [input], [output])
 
     def gather(self, outputs, inputs, opts):
         here = outputs[0] if opts.rootRank == self._rank else None
+        if here is not None:
+            self._alike(here, inputs)
         return self._move(native.GATHER, here, inputs, outputs, opts.rootRank)
 
     def scatter(self, outputs, inputs, opts):
         here = inputs[0] if opts.rootRank == self._rank else None
+        if here is not None:
+            self._alike(here, outputs)
         return self._move(native.SCATTER, outputs, here, outputs, opts.rootRank)
 
+    def _alike(self, parts, one):
+        """Checks that parts are those of every rank, of the types and sizes of those of one."""
+        if len(parts) != len(one) * self._size:
+            raise RingsideError(f"ringside: {len(parts)} tensors for {self._size} ranks, expected {len(one)} for each")
+        for i, t in enumerate(parts):
+            like = one[i % len(one)]
+            if t.dtype != like.dtype or t.numel() != like.numel():
+                raise RingsideError(f"ringside: tensor {i} of the list has {t.numel()} elements of {t.dtype}, expected {like.numel()} of {like.dtype}")
+
+    def _whole(self, whole, part):
+        """Checks that whole has a part for each rank."""
+        if whole.dtype != part.dtype or whole.numel() != part.numel() * self._size:
+            raise RingsideError(f"ringside: the whole has {whole.numel()} elements of {whole.dtype}, expected {part.numel()} of {part.dtype} "
+                                f"for each of {self._size} ranks")
+
     def reduce_scatter(self, outputs, inputs, opts=None):
+        _one_type(outputs + inputs[0])
         flat = torch.cat([t.detach().reshape(-1) for t in inputs[0]])
         parts = [t.numel() for t in inputs[0]]
         return self._reduce_parts(outputs[0], flat, outputs, opts, parts)
 
     def _reduce_scatter_base(self, output, input, opts=None):
+        self._whole(input, output)
         return self._reduce_parts(output, input, [output], opts)
 
     def _reduce_parts(self, output, input, result, opts, parts=None):
@@ -436,12 +503,21 @@ class ProcessGroupRingside(ProcessGroup):
         return self._fold(native.REDUCE_SCATTER, result, output, input, op, send=_counts(parts))
 
     def alltoall(self, outputs, inputs, opts=None):
+        _one_type(outputs + inputs)
         return self._move(native.ALL_TO_ALL, outputs, inputs, outputs,
                           send=_counts(map(_bytes, inputs)), recv=_counts(map(_bytes, outputs)))
 
     def alltoall_base(self, output, input, output_rows, input_rows, opts=None):
+        _one_type([output, input])
+
         def sizes(t, rows):  # of the parts of t, which has so many rows for each rank
-            return _counts([n * _bytes(t) // t.shape[0] if t.numel() else 0 for n in rows]) if rows else None
+            if not rows:
+                if len(t) % self._size:
+                    raise RingsideError(f"ringside: a tensor of {len(t)} rows for {self._size} ranks, expected as many for each, or how many for each")
+                return None
+            if min(rows) < 0 or sum(rows) != len(t):
+                raise RingsideError(f"ringside: parts of {', '.join(map(str, rows))} rows of a tensor of {len(t)}")
+            return _counts([n * _bytes(t) // len(t) if t.numel() else 0 for n in rows])
 
         send, recv = sizes(input, input_rows), sizes(output, output_rows)
         if send is not None or recv is not None:
@@ -493,27 +569,118 @@ class ProcessGroupRingside(ProcessGroup):
         return True
 
     def send(self, tensors, to, tag=0):
-        return self._make(native.SEND, tensors, _dense(tensors[0]), op=tag, peer=to, inline=-1)
+        return self._make(native.SEND, tensors, _dense(tensors[0]), op=_tag(tag), peer=self._other(to), inline=-1)
 
     def recv(self, tensors, source, tag=0):
-        t = tensors[0]
-        d = t.detach() if t.is_contiguous() else torch.empty(t.shape, dtype=t.dtype)
-        finish = None if t.is_contiguous() else lambda: t.detach().copy_(d)
-        return self._make(native.RECV, tensors, d, op=tag, peer=source, inline=-1, finish=finish)
+        return self._receive(tensors, self._other(source), tag)
 
     def recv_anysource(self, tensors, tag=0):
-        return self.recv(tensors, native.ANY, tag)
+        return self._receive(tensors, native.ANY, tag)
+
+    def _receive(self, tensors, source, tag):
+        t = tensors[0]
+        d = t.detach() if _in_place(t) else torch.empty(t.shape, dtype=t.dtype)
+        finish = None if _in_place(t) else lambda: t.detach().copy_(d)
+        return self._make(native.RECV, tensors, d, op=_tag(tag), peer=source, inline=-1, finish=finish)
+
+    def _other(self, rank):
+        """Returns the rank of a send or receive, which is another one of the group."""
+        n = _integer(rank)
+        if n is None or not 0 <= n < self._size or n == self._rank:
+            raise RingsideError(f"ringside: rank {self._rank} of {self._size} sends to or receives from rank {rank}, expected another "
+                                f"of 0 to {self._size - 1}")
+        return n
 
     def barrier(self, opts=None):
         return self._make(native.BARRIER, [])
 
     def close(self):
         """Closes the group on this rank; destroy_process_group does it. Calls under way
-        end before it returns."""
+        end before it returns. A handler of a signal can't do it during a call of the group."""
         _push(None)
-        handle, self._handle = self._handle, 0
-        if handle:
-            native.check(native.library().ringside_close(handle))
+        error = None
+        with self._memory:
+            if self._filling:
+                raise RingsideError("ringside: a signal handler closed a group whose memory is being filled: raise an exception there")
+            if not self._handle:
+                return
+            try:
+                native.check(native.library().ringside_close(self._handle))
+            except RingsideError as e:
+                if "signal handler" in str(e):
+                    raise
+                error = e
+            self._handle = 0
+        with self._order:
+            watched, self._watched = self._watched, None
+            if watched is not None:
+                watched.put(None)
+        if error is not None:
+            raise error
+
+
+class _Buckets:
+    """Memory of a group for the buckets of a model."""
+
+    def __init__(self, group):
+        self._group, self._pid, self._at = group, os.getpid(), {}
+
+    def fill(self, bucket):
+        """Returns a bucket's share of the mean, in memory of the group."""
+        group, t, i = self._group, bucket.buffer(), bucket.index()
+        with group._memory:
+            group._filling = True
+            try:
+                if not group._handle:
+                    raise RingsideError("ringside: the group of these buckets was closed")
+                shared = self._at.get(i)
+                if shared is None or shared.numel() != t.numel() or shared.dtype != t.dtype:
+                    self._forget(i)
+                    shared = self._at[i] = self._made(t)
+                return torch.mul(t, 1 / group.size(), out=shared)  # as DDP without a hook
+            finally:
+                group._filling = False
+
+    def _made(self, like):
+        memory, n = ctypes.c_void_p(), _bytes(like)
+        native.check(self._group._library.ringside_memory(self._group._handle, n, ctypes.byref(memory)))
+        return torch.frombuffer((ctypes.c_char * n).from_address(memory.value), dtype=like.dtype)
+
+    def _forget(self, i):
+        shared = self._at.pop(i, None)
+        if shared is not None:
+            native.check(self._group._library.ringside_forget(self._group._handle, shared.data_ptr()))
+
+    def __del__(self):
+        group = self._group
+        if sys.is_finalizing() or os.getpid() != self._pid:
+            return
+        with group._memory:
+            for i in list(self._at) if group._handle else ():
+                self._forget(i)
+
+
+def _sum_shared(buckets, bucket):
+    """Is the hook of share_buckets."""
+    group, t = buckets._group, bucket.buffer()
+    t = t / group.size() if t.is_sparse else buckets.fill(bucket)
+    work = group.allreduce([t])
+    work._output = t
+    if work._taken():
+        work._run()
+    return work.get_future()
+
+
+def share_buckets(model):
+    """Has a DistributedDataParallel sum its buckets in memory that the ranks of this host
+    share, so that less is copied: call it once, on all ranks, before the first step. It takes
+    the place of a communication hook, and as much memory as the gradients. Gradients have the
+    bits that they have without it, but where torch divides by a number of ranks that is no
+    power of 2: it multiplies by the inverse, unless gradients are views of buckets."""
+    group = model.process_group
+    if not isinstance(group, ProcessGroupRingside):
+        raise RingsideError(f"ringside: buckets of a model over {dist.get_backend(group)}, expected one over ringside")
+    model.register_comm_hook(_Buckets(group), _sum_shared)
 
 
 def _flat(tensors):
@@ -554,8 +721,10 @@ def _counts(numbers):
 
 
 def _settle_all(works):
-    while True:
-        works.get()._settle()
+    """Completes futures of works, one after the other, until it gets None."""
+    while (pair := works.get()) is not None:
+        work, end = pair
+        work._settle(end)
 
 
 def _create(store, rank, size, timeout):
@@ -576,10 +745,10 @@ def _replace(name):
 @_replace("destroy_process_group")
 def _destroy(torchs, group=None):
     everything = group is None or group is dist.GroupMember.WORLD
-    torchs(group)
     for g in list(_groups) if everything else [group]:
         if isinstance(g, ProcessGroupRingside):
             g.close()
+    torchs(group)
 
 
 @_replace("monitored_barrier")

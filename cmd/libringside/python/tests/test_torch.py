@@ -205,6 +205,68 @@ def test_too_few_parts(tmp_path):
     assert run(_too_few, 2, tmp_path) == dict.fromkeys(range(2), [True, True, True, 2.0])
 
 
+def _wrong(dist, rank, size, gloo):
+    """Calls with parts, types, tags and ranks that do not fit: those that said something else
+    than expected. Each is refused on the rank that makes it, and the group works on."""
+    x, two, ints = torch.ones(3), [torch.zeros(3), torch.zeros(3)], torch.zeros(3, dtype=torch.int32)
+    parts, kinds, rows = "has 4 elements of torch.float32, expected 3", "torch.int32", "parts of 2, 2 rows of a tensor of 3"
+    longer, tag, other = [torch.zeros(3), torch.zeros(4)], "expected an integer of 0 to 2147483647", "expected another of 0 to 1"
+    wrong = []
+    for call, want in (
+            (lambda: dist.all_gather(longer, x), parts), (lambda: dist.all_gather([ints, ints], x), kinds),
+            (lambda: dist.all_gather([torch.zeros(6)], x), "1 tensors for 2 ranks"),
+            (lambda: dist.all_gather_into_tensor(torch.zeros(7), x), "7 elements of torch.float32, expected 3"),
+            (lambda: dist.all_gather_into_tensor(torch.zeros(6).int(), x), kinds),
+            (lambda: dist.gather(x, longer if rank == 0 else None, dst=rank), parts if rank == 0 else ""),
+            (lambda: dist.scatter(x, [ints, ints], src=rank), kinds),
+            (lambda: dist.reduce_scatter(x, [ints, ints]), kinds), (lambda: dist.reduce_scatter_tensor(x, torch.zeros(7)), "7 elements"),
+            (lambda: dist.all_to_all(two, [x, ints]), kinds), (lambda: dist.all_to_all_single(ints, x), kinds),
+            (lambda: dist.all_to_all_single(x.clone(), x, [2, 2], [2, 2]), rows), (lambda: dist.all_to_all_single(x.clone(), x, [-1, 4], [-1, 4]), "of -1, 4 rows"),
+            (lambda: dist.all_to_all_single(x.clone(), x), "3 rows for 2 ranks"),
+            (lambda: dist.all_reduce_coalesced([x, ints]), kinds),
+            (lambda: dist.send(x, 1 - rank, tag=1 << 31), "tag 2147483648, " + tag), (lambda: dist.recv(x, 1 - rank, tag=-1), "tag -1, " + tag),
+            (lambda: dist.send(x, 1 - rank, tag=1.5), "tag 1.5, " + tag), (lambda: dist.recv(x, tag=1 << 63), tag),
+            (lambda: dist.send(x, 2), other), (lambda: dist.recv(x, 1 << 31), other), (lambda: dist.recv(x, -1), other), (lambda: dist.isend(x, rank), other)):
+        said = "nothing"
+        try:
+            if want:
+                call()
+        except RuntimeError as e:
+            said = str(e)
+        if want and want not in said:
+            wrong.append((want, said))
+    works = [dist.irecv(x, 1 - rank, tag=(1 << 31) - 1), dist.isend(torch.full((3,), 5.0), 1 - rank, tag=(1 << 31) - 1)]
+    for w in works:
+        w.wait()
+    dist.all_reduce(x)
+    return wrong, x.tolist()
+
+
+def test_wrong_arguments(tmp_path):
+    assert run(_wrong, 2, tmp_path) == dict.fromkeys(range(2), ([], [10.0] * 3))
+
+
+def _views(dist, rank, size, gloo):
+    """Results into conjugated and negated views, whose memory has other bits than they show."""
+    value, got = torch.tensor([1 + 2j, 3 - 4j]), torch.zeros(2, dtype=torch.complex64).conj()
+    if rank == 0:
+        dist.recv(got, 1)
+        dist.send(value, 1)
+    else:
+        dist.send(value, 0)
+        dist.recv(got, 0)
+    sent = torch.zeros(2, dtype=torch.complex64).conj() if rank else value
+    dist.broadcast(sent, 0)
+    negated = torch.tensor([1 + 2j]).conj().imag
+    assert negated.is_neg()
+    dist.all_reduce(negated)
+    return got.resolve_conj().tolist() == sent.resolve_conj().tolist() == value.tolist(), negated.item()
+
+
+def test_views(tmp_path):
+    assert run(_views, 2, tmp_path) == dict.fromkeys(range(2), (True, -4.0))
+
+
 def test_uneven(tmp_path):
     """Parts may have several lengths, tensors any strides, and objects go as they do."""
     assert run(_uneven, 3, tmp_path) == {0: True, 1: True, 2: True}
@@ -354,6 +416,45 @@ def test_ddp(tmp_path):
     assert run(_ddp, 2, tmp_path) == {0: 0, 1: 0}
 
 
+def _shared(dist, rank, size, gloo):
+    """Gradients of DDP by shared buckets and without: whether they have the same bits; and what
+    is said of groups that can't."""
+    from ringside import torch as back_end
+
+    group, alike, kept = dist.new_group(), [], []
+    for view in (False, True):
+        sides = []
+        for shared in (False, True):
+            torch.manual_seed(3)
+            layers = torch.nn.Embedding(50, 700, sparse=not view), torch.nn.Linear(700, 700), torch.nn.Linear(700, 3)  # a large bucket, and a small one
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), process_group=group, gradient_as_bucket_view=view)
+            if shared:
+                back_end.share_buckets(model)
+            for step in range(3):  # torch makes other buckets after the first
+                model.zero_grad()
+                generator = torch.Generator().manual_seed(10 * rank + step)
+                model(torch.randint(0, 50, (8,), generator=generator)).square().mean().backward()
+            sides.append([p.grad.to_dense() if p.grad.is_sparse else p.grad.clone() for p in model.parameters()])
+            kept.append(model)
+        exact = size == 2 or not view  # torch divides gradients that are views, and else multiplies
+        alike.append(all(torch.equal(a, b) if exact else torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(*sides)))
+    del model
+    kept.pop()  # whose memory goes to the next
+    dist.barrier(group)
+    dist.destroy_process_group(group)
+    with pytest.raises(RuntimeError, match="group"):
+        kept[1](torch.zeros(1, dtype=torch.int64)).mean().backward()
+    with pytest.raises(RuntimeError, match="over gloo, expected one over ringside"):
+        back_end.share_buckets(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), process_group=gloo))
+    return alike
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_shared_buckets(tmp_path, size):
+    """Buckets in shared memory have the same bits, and outlive neither model nor group."""
+    assert run(_shared, size, tmp_path) == dict.fromkeys(range(size), [True, True])
+
+
 def _futures(dist, rank, size, gloo):
     """Futures of small and large calls, asked for before and after their end."""
     bad = []
@@ -406,6 +507,60 @@ def test_interrupt(tmp_path):
     assert run(_interrupted, 2, tmp_path) == {0: True, 1: True}
 
 
+def _handled(dist, rank, size, gloo):
+    """What runs in a wait, as handlers of signals do, uses the group of the call that waits:
+    what it is told, and then the call."""
+    x = torch.ones(1)
+    if rank == 1:
+        dist.barrier(group=gloo)  # once that has run
+        dist.all_reduce(x)
+        return x.item()
+    import ctypes
+
+    from ringside import _native as native
+    said, python = [], ctypes.pythonapi
+
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def check():
+        if said:
+            return 0
+        for use in lambda: dist.all_reduce(torch.ones(1)), lambda: dist.all_reduce(torch.ones(1 << 20)), dist.destroy_process_group:
+            try:
+                use()
+                said.append("nothing")
+            except RuntimeError as e:
+                said.append("signal handler" in str(e))
+        dist.barrier(group=gloo)
+        return 0
+
+    functions = python.PyGILState_Ensure, python.PyGILState_Release, check, python.PyErr_Fetch
+    native.library().ringside_on_wait(*(ctypes.cast(f, ctypes.c_void_p) for f in functions))
+    dist.all_reduce(x)
+    return said, x.item()
+
+
+def test_handlers_may_not_nest(tmp_path):
+    """A handler of a signal can neither make a call of the group whose call it interrupts, nor
+    destroy the group; the call goes on."""
+    assert run(_handled, 2, tmp_path) == {0: ([True, True, True], 2.0), 1: 2.0}
+
+
+def _threads(dist, rank, size, gloo):
+    """Groups that complete futures, and are destroyed, leave no threads."""
+    before = threading.active_count()
+    for _ in range(3):
+        group = dist.new_group()
+        dist.all_reduce(torch.ones(1 << 20), group=group, async_op=True).get_future().wait()
+        (watcher,) = [t for t in threading.enumerate() if t.name == "ringside"]
+        dist.destroy_process_group(group)
+        watcher.join(PATIENCE)
+    return threading.active_count() - before
+
+
+def test_no_threads_are_left(tmp_path):
+    assert run(_threads, 2, tmp_path) == {0: 0, 1: 0}
+
+
 def _killed(dist, rank, size, gloo):
     dist.all_reduce(torch.ones(1))
     if rank == 1:
@@ -422,6 +577,34 @@ def test_killed(tmp_path):
     assert sorted(out) == [0, 2]
     for text in out.values():
         assert "rank 1 " in text and "lost" in text, text
+
+
+def _killed_in_ddp(dist, rank, size, gloo):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(600, 600), torch.nn.Linear(600, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    passes = []
+
+    def die(_):
+        passes.append(None)
+        if rank == 1 and len(passes) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model.module[0].weight.register_hook(die)
+    try:
+        while True:
+            optimizer.zero_grad()
+            model(torch.ones(4, 600)).mean().backward()
+            optimizer.step()
+    except RuntimeError as e:
+        return str(e)
+
+
+def test_killed_in_ddp(tmp_path):
+    """Under DistributedDataParallel too: an exception of the step, not of a timeout."""
+    out = run(_killed_in_ddp, 3, tmp_path, survivors=2)
+    assert sorted(out) == [0, 2]
+    for text in out.values():
+        assert "rank 1 " in text and "lost" in text and "timed out" not in text, text
 
 
 def _killed_in_lane(dist, rank, size, gloo):
