@@ -69,6 +69,9 @@ class Cluster:
         finally:
             self.close()
 
+    def __reduce__(self):
+        raise TypeError("a ringside cluster is of this process and can't be copied or pickled: send its addr, for ringside.connect()")
+
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
             self._lib.ringside_free(self._lib.ringside_close(self._handle))
@@ -79,4 +82,6 @@ def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None
     what the thread records within it, and end with it or with this process. options are
     those of session(). Workers are processes; without the ringside command, or with
     processes=False, they are threads of this one."""
+    if workers < 1 or threads < 0:
+        raise ValueError(f"a cluster of {workers} workers with {threads} threads each: expected at least 1 and 0")
     return Cluster(workers, threads, processes, session_mib, options)

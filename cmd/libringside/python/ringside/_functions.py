@@ -29,6 +29,10 @@ def _tensor(x: Any, beside: Any = None) -> Tensor:
 def full(shape: int | Sequence[int], fill_value: float, dtype: Any = None, *, requires_grad: builtins.bool = False) -> Tensor:
     """Elements that are all fill_value; the dtype of an int is int64, of a bool bool."""
     d = dtypes.dtype(dtype if dtype is not None else type(fill_value))
+    if d in dtypes.BOUNDS and isinstance(fill_value, Integral):
+        low, high = dtypes.BOUNDS[d]
+        if not low <= fill_value <= high:
+            raise OverflowError(f"full of {fill_value}: {d} has {low} to {high}")
     t = apply(_t.FULL, fill_value if isinstance(fill_value, int) and not d.is_float else float(fill_value), ints=(d.number, *_dims(shape)), session=current_session())
     return t.requires_grad_() if requires_grad else t
 

@@ -151,6 +151,8 @@ def failure(number):
     signal's handler raised."""
     kind, _, message = take(_library.ringside_failure(number)).partition("\n")
     interrupt()
+    if kind == "handle" and "handle: tensor" not in message:  # 0 is that of a session or cluster after its close
+        return errors.SessionClosed(f"{message}: was the session closed?")
     return errors.KINDS.get(kind, RingsideError)(message)
 
 

@@ -156,6 +156,8 @@ def session(addr: str | None = None, *, in_process: bool = False, threads: int =
     addr is a dispatcher's address; without one it is with the dispatcher of this user, or
     in this process if none runs, as always with in_process, on so many threads. With
     workers, or a config file (see docs/sharding.md), several workers compute together."""
+    if workers < 0 or threads < 0:
+        raise ValueError(f"a session of {workers} workers and {threads} threads: expected none negative")
     options: dict[str, Any] = {"name": name or os.path.basename(sys.argv[0] or "python"), "addr": addr or "", "here": in_process,
                                "threads": threads, "workers": workers, "seed": seed, "secret_file": secret_file or "", "tls": tls}
     if config is not None:

@@ -76,7 +76,10 @@ class Tensor:
         raise AttributeError(f"a Tensor has no {name!r}")
 
     def __del__(self) -> None:
-        self._s._dead.append(self._h)
+        try:
+            self._s._dead.append(self._h)
+        except AttributeError:  # it was made directly, and has no session
+            pass
 
     # What it is.
 
@@ -273,6 +276,8 @@ class Tensor:
 
     @grad.setter
     def grad(self, g: Tensor | None) -> None:
+        if g is not None and g.__class__ is not Tensor:
+            raise TypeError(f"a gradient is a tensor or None, not {g!r}")
         _tensor(self, _native.SET_GRADIENT, 0 if g is None else g._h)
 
     def backward(self, gradient: Tensor | None = None, *, retain_graph: builtins.bool = False) -> None:
@@ -655,7 +660,11 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
     if len(args) > 8191 or len(ints) > 255:
         raise ShapeError(f"{o.name} of {len(args)} arguments and {len(ints)} attributes, expected at most 8191 and 255")
     head, form = _ops.head(o.number, len(words), len(ints), numbers), struct.Struct(f"<qq{fmt}{len(ints)}q")
-    t = _now(s, form.pack(s._id, head | state.flags, *words, *ints), *args)
+    try:
+        call = form.pack(s._id, head | state.flags, *words, *ints)
+    except struct.error as e:
+        raise TypeError(f"{o.name} of {args} with attributes {tuple(ints)}: {e}; expected tensors and numbers, and attributes of 64 bits") from e
+    t = _now(s, call, *args)
     if sure and 0 < len(args) < 8 and (not numbers or all_floats(args)):
         key = (*ints, None, *[x._describe() if x.__class__ is Tensor else x.__class__ for x in args])
         o.of_all.learn(key, (t._describe(), head, form.pack))

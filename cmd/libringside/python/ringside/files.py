@@ -15,6 +15,9 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Ma
     """Writes tensors by name, or a module's parameters, to a safetensors file. The file is
     replaced as a whole or not at all. notes are texts that load_notes returns."""
     named = dict(tensors) if isinstance(tensors, Mapping) else tensors.state_dict()
+    for name, t in named.items():
+        if t.__class__ is not Tensor:
+            raise TypeError(f"save of {name}, which is {t!r}, expected a tensor")
     s = next(iter(named.values()))._s if named else current_session()
     s._hand()
     options = json.dumps({"names": list(named), "notes": dict(notes or {})}).encode()

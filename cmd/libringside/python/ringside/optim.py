@@ -33,6 +33,9 @@ class Optimizer:
         self._params = _named(params)
         if not self._params:
             raise ValueError("an optimizer of no parameters")
+        for name, t in self._params.items():
+            if t.__class__ is not Tensor:
+                raise TypeError(f"parameter {name} of an optimizer is {t!r}, expected a tensor")
         self.lr = lr
         self._s = s = next(iter(self._params.values()))._s
         options = {"kind": kind, "names": list(self._params), "lr": lr, **options}
@@ -88,6 +91,9 @@ class Optimizer:
         ids = _ops.pack([state["state"][name]._h for name in names])
         self._number(self._s._lib.ringside_restore(self._handle, state["steps"], ids, len(names)))
         self.lr = state.get("lr", self.lr)
+
+    def __reduce__(self):
+        raise TypeError("a ringside optimizer lies in its session and can't be copied or pickled: make another one, and give it state_dict()")
 
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:

@@ -406,6 +406,9 @@ def test_sessions_apart():
     with pytest.raises(rs.errors.SessionClosed):
         x.numpy()
     assert s.close() is None and repr(s) == "Session(closed)"
+    for use in (lambda: s.stats, s.tape, s.flush, lambda: s.seed(1), lambda: rs.scope(s).__enter__()):
+        with pytest.raises(rs.errors.SessionClosed):
+            use()
 
 
 def test_scope(session):
@@ -487,6 +490,47 @@ def test_pickling_refused(session):
     assert pickle.loads(pickle.dumps(rs.float32)) is rs.float32
     t = copy.deepcopy(rs.ones(2, requires_grad=True))
     assert t.requires_grad and t.tolist() == [1, 1]
+
+
+def test_not_copied(session):
+    """What lies in a session or a process is neither copied nor pickled: two would end one."""
+    optimizer = rs.optim.SGD([rs.ones(2, requires_grad=True)])
+    with rs.cluster(workers=1, processes=False) as c:
+        for x, advice in ((optimizer, "state_dict"), (c, "addr")):
+            for f in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=advice):
+                    f(x)
+    optimizer.step([rs.ones(2)])
+    assert optimizer.steps == 1
+
+
+@pytest.mark.parametrize("call, error, said", [
+    (lambda: rs.zeros((1 << 64,)), TypeError, "full of.*18446744073709551616.*expected"),
+    (lambda: rs.apply("reshape", rs.ones(1), ints=("a",)), TypeError, "reshape of.*'a'"),
+    (lambda: rs.apply("exp", None), TypeError, "exp of.*None"),
+    (lambda: setattr(rs.ones(1, requires_grad=True), "grad", 3), TypeError, "tensor or None, not 3"),
+    (lambda: rs.optim.SGD([1.0]), TypeError, "parameter 0 of an optimizer is 1.0"),
+    (lambda: rs.full(2, 256, rs.uint8), OverflowError, "full of 256: ringside.uint8 has 0 to 255"),
+    (lambda: rs.full(2, -(1 << 31) - 1, rs.int32), OverflowError, "int32"),
+    (lambda: rs.save("never.safetensors", {"a": rs.ones(1), "b": 2}), TypeError, "save of b, which is 2"),
+    (lambda: rs.cluster(workers=0), ValueError, "0 workers"), (lambda: rs.session(in_process=True, workers=-1), ValueError, "-1 workers"),
+    (lambda: rs.session(in_process=True, threads=-2), ValueError, "-2 threads"),
+])
+def test_bad_arguments(call, error, said):
+    with rs.session(in_process=True), pytest.raises(error, match=said):
+        call()
+
+
+def test_made_directly():
+    """It is of no use, and says nothing when it is freed."""
+    p = run("""
+        import ringside as rs
+        try:
+            rs.Tensor()
+        except TypeError:
+            pass
+        """)
+    assert not p.stderr, p.stderr
 
 
 def test_threads(session):
