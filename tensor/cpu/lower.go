@@ -197,7 +197,7 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		if s.In[0].DType == s.Out.DType {
 			return copyWork(s)
 		}
-	case tensor.OpConcat, tensor.OpPad:
+	case tensor.OpConcat, tensor.OpPad, tensor.OpTril, tensor.OpTriu:
 		return copyWork(s)
 	}
 	switch s.Op.Info().Class {

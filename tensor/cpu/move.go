@@ -274,25 +274,20 @@ func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
 	k := int(min(max(s.Ints[0], int64(-rows-1)), int64(cols+1)))
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		for b := range batch {
-			for i := range rows {
-				if r.stopped() {
-					return nil
-				}
-				row := (b*rows + i) * cols
-				// columns before cut are on the lower side
-				cut := i + k
-				if lower {
-					cut++
-				}
-				cut = min(max(cut, 0), cols)
-				if lower {
-					copy(y[row:row+cut], x[row:])
-					clear(y[row+cut : row+cols])
-				} else {
-					clear(y[row : row+cut])
-					copy(y[row+cut:row+cols], x[row+cut:])
-				}
+		for row, hi := r.share(batch*rows, 1); row < hi && !r.stopped(); row++ {
+			// columns before cut are on the lower side
+			cut := row%rows + k
+			if lower {
+				cut++
+			}
+			cut = min(max(cut, 0), cols)
+			to, from := y[row*cols:(row+1)*cols], x[row*cols:(row+1)*cols]
+			if lower {
+				copy(to[:cut], from)
+				clear(to[cut:])
+			} else {
+				clear(to[:cut])
+				copy(to[cut:], from[cut:])
 			}
 		}
 		return nil
