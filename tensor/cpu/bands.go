@@ -26,7 +26,7 @@ func (p *tileProgram) turns(k int) bool {
 // bands sets the size of a band, and gives scratch to the inputs that are read by bands.
 // Tiles of a row that is folded follow one another, so bands have all of such a row.
 func (p *tileProgram) bands() {
-	p.band, p.wide = p.rows, tile
+	p.band, p.wide = p.rows, p.size
 	width := 0 // of an element of all such inputs
 	for _, in := range p.inputs {
 		if in.turned {
@@ -37,7 +37,7 @@ func (p *tileProgram) bands() {
 		return
 	}
 	wide := p.n.inner()
-	if p.fold == nil {
+	if p.fold == nil && p.rows == 1 {
 		wide = min(wide, tile)
 	}
 	band := min(bandBytes/(width*wide), bandRows)
@@ -61,7 +61,7 @@ func (p *tileProgram) bands() {
 // columns returns how many of the columns that are left are done at once.
 func (p *tileProgram) columns(left int) int {
 	if p.far {
-		return max(min(tile, left), min(stretch, left/tile*tile))
+		return max(min(p.size, left), min(stretch, left/p.size*p.size))
 	}
 	return min(p.wide, left)
 }
@@ -69,8 +69,8 @@ func (p *tileProgram) columns(left int) int {
 // runBand computes rows from row i on, m columns from j on, as columns returns them.
 func (p *tileProgram) runBand(r *run, odo *odometer, i, rows, j, m int) {
 	piece := m
-	if p.wide > tile {
-		piece = tile
+	if p.wide > p.size {
+		piece = p.size
 	}
 	p.turn(r, odo, i, rows, j, m)
 	for k := 0; k < rows; k += p.rows {

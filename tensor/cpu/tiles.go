@@ -9,9 +9,9 @@ import (
 )
 
 // tileProgram is several elementwise operations that run tile by tile: for each tile of
-// up to 1024 elements, one kernel call an operation. Values between operations lie in
-// scratch that stays in the first-level cache. Results go to memory at once, and
-// operations that follow read them there.
+// up to 1024 elements, 8192 of bytes, one kernel call an operation. Values between
+// operations lie in scratch that stays in the first-level cache. Results go to memory at
+// once, and operations that follow read them there.
 //
 // A tile is part of a row of the nest or, where rows are short, several rows. An operand
 // that isn't contiguous over a tile is copied into scratch first; one that is the same
@@ -19,6 +19,7 @@ import (
 // stretches of tiles instead.
 type tileProgram struct {
 	n      nest // of the first output, then the inputs; tiles walk its last two dims
+	size   int  // the most elements of a tile
 	rows   int  // of a tile
 	inputs []tileInput
 	outs   []compile.Operand
@@ -93,7 +94,7 @@ func stridesOf(s *compile.Step, out []int) [][]int {
 // tileProgram lowers step s over nest n of its output and its tensors. With a fold, the
 // fold's result is the only output.
 func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgram {
-	p := &tileProgram{n: n, fold: fold}
+	p := &tileProgram{n: n, fold: fold, size: tileSize(s)}
 	number := make([]int, len(s.In)) // of the operand among inputs
 	for i, o := range s.In {
 		if o.Scalar < 0 {
@@ -117,11 +118,27 @@ func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tilePro
 	return p
 }
 
+// tileSize returns the most elements of a tile of s: tile, or as many bytes where all
+// elements have one.
+func tileSize(s *compile.Step) int {
+	for _, o := range s.In {
+		if o.Scalar < 0 && o.DType.Size() > 1 {
+			return tile
+		}
+	}
+	for _, in := range s.Body {
+		if in.DType.Size() > 1 {
+			return tile
+		}
+	}
+	return 8 * tile
+}
+
 // room reserves a tile of elements of the given size, and returns where it begins, in
 // words.
 func (p *tileProgram) room(width int) int {
 	at := p.words
-	p.words += tile * width / 8
+	p.words += p.size * width / 8
 	return at
 }
 
@@ -130,8 +147,8 @@ func (p *tileProgram) shape() {
 	n := &p.n
 	n.rowAlone()
 	p.rows = 1
-	if n.inner() <= tile/2 {
-		p.rows = min(tile/n.inner(), n.dims[len(n.dims)-2])
+	if n.inner() <= p.size/2 {
+		p.rows = min(p.size/n.inner(), n.dims[len(n.dims)-2])
 	}
 }
 
@@ -147,7 +164,7 @@ func (p *tileProgram) input(k int) {
 		return
 	}
 	in.scratch = p.room(in.width)
-	in.fixed = p.n.inner() <= tile
+	in.fixed = p.n.inner() <= p.size
 	for _, s := range st[:last] {
 		in.fixed = in.fixed && s == 0
 	}
@@ -280,7 +297,7 @@ func (p *tileProgram) run(r *run) error {
 		}
 		odo.done = 1
 	case r1 == 1:
-		c0, c1 = r.share(c1, tile)
+		c0, c1 = r.share(c1, p.size)
 	default:
 		r0, r1 = r.share(r1, p.band)
 	}
@@ -331,7 +348,7 @@ func (p *tileProgram) prepare(r *run) {
 	for i := range p.body {
 		o := &p.body[i]
 		for _, s := range o.spread {
-			spread(r.scratch(s.place), s.t, r.scalars[s.scalar], min(tile, p.rows*n.dims[last]))
+			spread(r.scratch(s.place), s.t, r.scalars[s.scalar], min(p.size, p.rows*n.dims[last]))
 		}
 		if o.out < 0 {
 			r.ptrs[o.dst] = r.scratch(o.place)
