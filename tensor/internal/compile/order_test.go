@@ -59,6 +59,16 @@ func TestOrderOfResults(t *testing.T) {
 	}
 }
 
+func TestOrderPrints(t *testing.T) {
+	p := planWith(t, &Options{NoFuse: true, Orders: true}, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(x.T().Exp())
+	})
+	const want = "out0:f32[2 3] = exp in0:f32[2 3]\nout0 is %1, by strides [1 3]\n"
+	if got := p.String(); got != want {
+		t.Errorf("printed\n%s\nexpected\n%s", got, want)
+	}
+}
+
 // TestOrderOfInputs compiles a program for an input that lies column by column.
 func TestOrderOfInputs(t *testing.T) {
 	f := func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) { sc.Keep(x.Neg().T()) }

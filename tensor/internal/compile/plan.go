@@ -122,6 +122,9 @@ func (p *Plan) String() string {
 		if o.Take >= 0 {
 			fmt.Fprintf(&b, ", may take in%d", o.Take)
 		}
+		if o.Strides != nil {
+			fmt.Fprintf(&b, ", by strides %v", o.Strides)
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()
