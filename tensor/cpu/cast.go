@@ -26,77 +26,63 @@ func convert[T number](x float64) T {
 	return T(x)
 }
 
+// castLoop returns the loop that converts from one dtype to another.
 func (lw *lowerer) castLoop(from, to tensor.DType) loop {
-	if from == to {
-		return movesBySize[from.Size()].copies()
-	}
+	k, p := lw.table, lw.plain
 	switch {
-	case from == tensor.F32 && to == tensor.F16:
-		return loop1(lw.table.NarrowF16)
-	case from == tensor.F32 && to == tensor.BF16:
-		return loop1(lw.table.NarrowBF16)
-	case from == tensor.F16 && to == tensor.F32:
-		return loop1(lw.table.WidenF16)
-	case from == tensor.BF16 && to == tensor.F32:
-		return loop1(lw.table.WidenBF16)
-	case from == tensor.F32 && to == tensor.F64:
-		return loop1(lw.table.Double)
-	case from == tensor.F64 && to == tensor.F32:
-		return loop1(lw.table.Single)
-	case from == tensor.F32 && to == tensor.I32:
-		return loop1(lw.table.ToI32)
-	case from == tensor.F32 && to == tensor.I64:
-		return loop1(lw.table.ToI64)
-	case from == tensor.F64 && to == tensor.I32:
-		return loop1(lw.table64.ToI32)
-	case from == tensor.F64 && to == tensor.I64:
-		return loop1(lw.table64.ToI64)
-	case from == tensor.F64 && to == tensor.F16:
-		return toHalf(lw.table.Single, lw.table.NarrowF16)
-	case from == tensor.F64 && to == tensor.BF16:
-		return toHalf(lw.table.Single, lw.table.NarrowBF16)
+	case from == to, from == tensor.Bool && to == tensor.U8:
+		return movesBySize[from.Size()].copies()
+	case from.IsHalf() && to == tensor.Bool:
+		return loop1(p.HalfToBool)
 	}
 	switch from {
 	case tensor.F16:
-		return castFromHalf(lw.table, lw.table.WidenF16, to)
+		return lw.castFromHalf(k.WidenF16, to)
 	case tensor.BF16:
-		return castFromHalf(lw.table, lw.table.WidenBF16, to)
+		return lw.castFromHalf(k.WidenBF16, to)
+	case tensor.F32:
+		return castTo(k, to, nil, k.Double, k.ToI32, k.ToI64, p.F32ToU8, p.F32ToBool)
+	case tensor.F64:
+		return castTo(k, to, k.Single, nil, lw.table64.ToI32, lw.table64.ToI64, p.F64ToU8, p.F64ToBool)
+	case tensor.I32:
+		return castTo(k, to, p.I32ToF32, p.I32ToF64, nil, p.I32ToI64, p.I32ToU8, p.I32ToBool)
+	case tensor.I64:
+		return castTo(k, to, casts[int64, float32], casts[int64, float64], p.I64ToI32, nil, p.I64ToU8, p.I64ToBool)
 	}
-	return numericBy[from].castTo(lw.table, to)
+	return castTo(k, to, p.U8ToF32, p.U8ToF64, p.U8ToI32, p.U8ToI64, nil, p.U8ToBool)
 }
 
-func (numericOf[T]) castTo(k *kernel.Table[float32], to tensor.DType) loop {
-	var one T = 1
-	isFloat := one/2 != 0
+// castTo returns the loop of the conversion from T to one of the other dtypes. Numbers
+// become one of 16 bits by way of float32; first is nil if they are float32.
+func castTo[T any](k *kernel.Table[float32], to tensor.DType, first func(dst []float32, x []T), f64 func(dst []float64, x []T),
+	i32 func(dst []int32, x []T), i64 func(dst []int64, x []T), u8, truths func(dst []uint8, x []T)) loop {
 	switch to {
-	case tensor.F32:
-		return loop1(casts[T, float32])
-	case tensor.F64:
-		return loop1(casts[T, float64])
 	case tensor.F16:
-		return toHalf(casts[T, float32], k.NarrowF16)
+		return toHalf(first, k.NarrowF16)
 	case tensor.BF16:
-		return toHalf(casts[T, float32], k.NarrowBF16)
-	case tensor.Bool:
-		return loop1(truths[T])
-	case tensor.I32: // of integers
-		return loop1(casts[T, int32])
+		return toHalf(first, k.NarrowBF16)
+	case tensor.F32:
+		return loop1(first)
+	case tensor.F64:
+		return loop1(f64)
+	case tensor.I32:
+		return loop1(i32)
 	case tensor.I64:
-		return loop1(casts[T, int64])
+		return loop1(i64)
+	case tensor.Bool:
+		return loop1(truths)
 	}
-	if isFloat {
-		return map1(func(x T) uint8 { return toU8(float64(x)) })
-	}
-	return loop1(casts[T, uint8])
+	return loop1(u8)
 }
 
 // castFromHalf goes by way of f32, which has all values of the type that widen takes.
-func castFromHalf(k *kernel.Table[float32], widen func(dst []float32, x []uint16), to tensor.DType) loop {
+func (lw *lowerer) castFromHalf(widen func(dst []float32, x []uint16), to tensor.DType) loop {
+	k := lw.table
 	switch to {
+	case tensor.F32:
+		return loop1(widen)
 	case tensor.F64:
 		return fromHalf(widen, k.Double)
-	case tensor.Bool:
-		return fromHalf(widen, truths[float32])
 	case tensor.I32:
 		return fromHalf(widen, k.ToI32)
 	case tensor.I64:
@@ -106,9 +92,5 @@ func castFromHalf(k *kernel.Table[float32], widen func(dst []float32, x []uint16
 	case tensor.BF16:
 		return fromHalf(widen, k.NarrowBF16)
 	}
-	return fromHalf(widen, func(dst []uint8, x []float32) {
-		for i := range dst {
-			dst[i] = toU8(float64(x[i]))
-		}
-	})
+	return fromHalf(widen, lw.plain.F32ToU8)
 }

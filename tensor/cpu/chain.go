@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -20,7 +21,8 @@ type chain struct {
 // program where ptr is -1; both are -1 if it has none.
 type chainStep struct {
 	code, ptr, s int
-	neg          bool // -s
+	neg          bool    // -s
+	nan          float32 // the scalar in place of NaN; 0: NaN
 }
 
 // stretch is the number of elements of one call where all operands are contiguous and
@@ -32,17 +34,40 @@ const stretch = 64 * tile
 // chainCodes has the operations of the kernel: the code with the accumulator as the first
 // operand, and with it as the second.
 var chainCodes = map[tensor.Op][2]int{
-	tensor.OpNeg:    {kernel.ChainNeg},
-	tensor.OpAbs:    {kernel.ChainAbs},
-	tensor.OpSquare: {kernel.ChainSquare},
-	tensor.OpSqrt:   {kernel.ChainSqrt},
-	tensor.OpRelu:   {kernel.ChainReLU},
-	tensor.OpAdd:    {kernel.ChainAdd, kernel.ChainAdd},
-	tensor.OpSub:    {kernel.ChainSub, kernel.ChainRSub},
-	tensor.OpMul:    {kernel.ChainMul, kernel.ChainMul},
-	tensor.OpDiv:    {kernel.ChainDiv, kernel.ChainRDiv},
-	tensor.OpMax:    {kernel.ChainMax, kernel.ChainRMax},
-	tensor.OpMin:    {kernel.ChainMin, kernel.ChainRMin},
+	tensor.OpNeg:         {kernel.ChainNeg},
+	tensor.OpAbs:         {kernel.ChainAbs},
+	tensor.OpSign:        {kernel.ChainSign},
+	tensor.OpSquare:      {kernel.ChainSquare},
+	tensor.OpSqrt:        {kernel.ChainSqrt},
+	tensor.OpRsqrt:       {kernel.ChainRsqrt},
+	tensor.OpRecip:       {kernel.ChainRecip},
+	tensor.OpFloor:       {kernel.ChainFloor},
+	tensor.OpCeil:        {kernel.ChainCeil},
+	tensor.OpRelu:        {kernel.ChainReLU},
+	tensor.OpClamp:       {kernel.ChainMaxS},
+	tensor.OpAdd:         {kernel.ChainAdd, kernel.ChainAdd},
+	tensor.OpSub:         {kernel.ChainSub, kernel.ChainRSub},
+	tensor.OpMul:         {kernel.ChainMul, kernel.ChainMul},
+	tensor.OpDiv:         {kernel.ChainDiv, kernel.ChainRDiv},
+	tensor.OpMax:         {kernel.ChainMax, kernel.ChainRMax},
+	tensor.OpMin:         {kernel.ChainMin, kernel.ChainRMin},
+	tensor.OpReluGrad:    {kernel.ChainReLUGrad, kernel.ChainRReLUGrad},
+	tensor.OpTanhGrad:    {kernel.ChainTanhGrad, kernel.ChainRTanhGrad},
+	tensor.OpSigmoidGrad: {kernel.ChainSigmoidGrad, kernel.ChainRSigmoidGrad},
+}
+
+// halfForms are what is added to the code of an operation whose operand has 16 bits.
+var halfForms = map[tensor.DType]int{tensor.F16: kernel.ChainLoadF16 - kernel.ChainLoad, tensor.BF16: kernel.ChainLoadBF16 - kernel.ChainLoad}
+
+// setHalf marks a conversion of float32 to or from a type of 16 bits as one for the
+// kernel.
+func (o *tileOp) setHalf(from, to tensor.DType) {
+	switch {
+	case from.IsHalf() && to == tensor.F32:
+		o.chained, o.widens = true, halfForms[from]
+	case from == tensor.F32 && to.IsHalf():
+		o.chained, o.narrows = true, halfForms[to]
+	}
 }
 
 // chains finds the runs of two operations and more that the kernel can do, block elements
@@ -94,41 +119,132 @@ func (p *tileProgram) goesFar(block int) bool {
 
 // chain merges operations from to to-1 into one.
 func (p *tileProgram) chain(from, to int) chain {
-	c := chain{from: from, to: to}
-	stored := map[int]bool{} // pointers whose value is read from memory
-	for j := range p.body {
-		for a, k := range p.body[j].in {
-			carried := j > from && j < to && k == p.body[j-1].dst && !(a > 0 && p.body[j].in[0] == k)
-			if k >= 0 && !carried {
-				stored[k] = true
+	c := chaining{p: p, direct: map[int]halfOperand{}, stored: map[int]bool{}}
+	for i := range p.body {
+		if i < from || i >= to {
+			for _, k := range p.body[i].in {
+				c.stored[k] = true
 			}
+		} else if o := &p.body[i]; o.widens > 0 && p.readsDirectly(i, to) {
+			c.direct[o.dst] = halfOperand{o.in[0], o.widens}
 		}
 	}
-	// the accumulator's value: none yet, and never -1, which is a scalar operand
-	acc := -2
-	for i := from; i < to; i++ {
-		o := &p.body[i]
-		code, operand := o.code, -1
-		rest := o.in
-		switch {
-		case o.in[0] == acc:
-			rest = rest[1:]
-		case len(o.in) > 1 && o.in[1] == acc:
-			code, rest = o.swapped, rest[:1]
-		default:
-			c.steps = append(c.steps, chainStep{code: kernel.ChainLoad, ptr: o.in[0], s: -1})
-			rest = rest[1:]
-		}
-		if len(rest) > 0 {
-			operand = rest[0]
-		}
-		c.steps = append(c.steps, chainStep{code: code, ptr: operand, s: o.s, neg: o.neg})
-		acc = o.dst
-		if o.out >= 0 || stored[o.dst] || p.fold != nil && i == len(p.body)-1 {
-			c.steps = append(c.steps, chainStep{code: kernel.ChainStore, ptr: o.dst, s: -1})
+	if p.fold != nil {
+		c.stored[p.body[len(p.body)-1].dst] = true
+	}
+	for range 2 { // the first finds out which values the steps read from memory
+		c.steps, c.acc, c.rounded = nil, none, none
+		for i := from; i < to; i++ {
+			c.add(&p.body[i])
 		}
 	}
-	return c
+	return chain{from: from, to: to, steps: c.steps}
+}
+
+// readsDirectly reports whether the operations that read the result of body[w], which
+// widens numbers of 16 bits, can read those numbers instead: all are in a chain that ends
+// before to, and nothing is written to memory, which may be that of the numbers, before
+// the last of them.
+func (p *tileProgram) readsDirectly(w, to int) bool {
+	o := &p.body[w]
+	if o.in[0] >= len(p.inputs) || o.out >= 0 || p.fold != nil && w == len(p.body)-1 {
+		return false
+	}
+	last := w
+	for i := w + 1; i < len(p.body); i++ {
+		if slices.Contains(p.body[i].in, o.dst) {
+			last = i
+		}
+	}
+	return last < to && !slices.ContainsFunc(p.body[w:last], func(o tileOp) bool { return o.out >= 0 })
+}
+
+// none is no value. It is not -1, which is a scalar operand.
+const none = -2
+
+// halfOperand is an operand of 16 bits, and what it adds to the code of an operation.
+type halfOperand struct{ ptr, form int }
+
+// chaining makes the steps of a chain.
+type chaining struct {
+	p       *tileProgram
+	direct  map[int]halfOperand // operands that are read in place of their widened values
+	stored  map[int]bool        // pointers whose value is read from memory
+	steps   []chainStep
+	acc     int // the accumulator's value
+	rounded int // the value of 16 bits that it would be, if any
+}
+
+func (c *chaining) step(s chainStep) { c.steps = append(c.steps, s) }
+
+// operand returns where the operand numbered k is read, and what that adds to a code.
+func (c *chaining) operand(k int) (ptr, form int) {
+	if h, ok := c.direct[k]; ok {
+		return h.ptr, h.form
+	}
+	c.stored[k] = true
+	return k, 0
+}
+
+// load makes k the accumulator's value.
+func (c *chaining) load(k int) {
+	ptr, form := c.operand(k)
+	c.step(chainStep{code: kernel.ChainLoad + form, ptr: ptr, s: -1})
+	c.acc, c.rounded = k, none
+}
+
+// add appends the steps of an operation.
+func (c *chaining) add(o *tileOp) {
+	if _, ok := c.direct[o.dst]; ok {
+		return
+	}
+	if o.narrows > 0 {
+		if c.acc != o.in[0] {
+			c.load(o.in[0])
+		}
+		if c.rounded = o.dst; o.out >= 0 || c.stored[o.dst] {
+			c.step(chainStep{code: kernel.ChainStore + o.narrows - halfForms[tensor.F16] + 1, ptr: o.dst, s: -1})
+		}
+		return
+	}
+	switch {
+	case o.widens > 0 && o.in[0] == c.rounded:
+		c.step(chainStep{code: kernel.ChainRoundF16 + o.widens - halfForms[tensor.F16], ptr: -1, s: -1})
+	case o.widens > 0:
+		c.stored[o.in[0]] = true
+		c.step(chainStep{code: kernel.ChainLoad + o.widens, ptr: o.in[0], s: -1})
+	default:
+		c.compute(o)
+	}
+	c.acc, c.rounded = o.dst, none
+	if o.out >= 0 || c.stored[o.dst] {
+		c.step(chainStep{code: kernel.ChainStore, ptr: o.dst, s: -1})
+	}
+}
+
+// compute appends the steps of an operation of float32.
+func (c *chaining) compute(o *tileOp) {
+	code, rest := o.code, o.in
+	switch {
+	case o.in[0] == c.acc:
+		rest = rest[1:]
+	case len(o.in) > 1 && o.in[1] == c.acc:
+		code, rest = o.swapped, rest[:1]
+	default:
+		c.load(o.in[0])
+		rest = rest[1:]
+	}
+	if len(o.own) == 2 { // the bounds of clamp, as clampBy
+		inf := float32(math.Inf(1))
+		c.step(chainStep{code: kernel.ChainMaxS, ptr: -1, s: o.own[0], nan: -inf})
+		c.step(chainStep{code: kernel.ChainMinS, ptr: -1, s: o.own[1], nan: inf})
+		return
+	}
+	operand, form := -1, 0
+	if len(rest) > 0 && rest[0] >= 0 {
+		operand, form = c.operand(rest[0])
+	}
+	c.step(chainStep{code: code + form, ptr: operand, s: o.s, neg: o.neg})
 }
 
 // run does the chain for n elements and returns how many it did.
@@ -155,8 +271,11 @@ func (c *chain) prepare(r *run) {
 	for _, s := range c.steps {
 		if s.s >= 0 {
 			x := float32(r.scalars[s.s])
-			if s.neg {
+			switch {
+			case s.neg:
 				x = -x
+			case x != x && s.nan != 0:
+				x = s.nan
 			}
 			r.chainScalars[at] = x
 			at++

@@ -30,6 +30,7 @@
 //	convframe.go           which convframe.go holds
 //	convgrad.go            their gradients
 //	pooling.go move.go     pools; moves of elements
+//	gather.go              moves of elements that indices name
 //	cast.go philox.go      conversions; random numbers
 //	indexadd.go            sums at indices: gradients of an embedding
 //	joinpads.go            gradients of slices that cut a tensor up

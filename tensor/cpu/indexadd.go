@@ -46,16 +46,15 @@ func indexAdd[T number](s *compile.Step, add func(dst, a, b []T)) func(r *run) e
 }
 
 func (lw *lowerer) indexAdd(s *compile.Step) func(r *run) error {
-	if s.Out.DType == tensor.F32 {
-		return indexAdd(s, lw.table.Add)
+	switch p := lw.plain; s.Out.DType {
+	case tensor.F64:
+		return indexAdd(s, lw.table64.Add)
+	case tensor.I32:
+		return indexAdd(s, p.I32.Add)
+	case tensor.I64:
+		return indexAdd(s, p.I64.Add)
+	case tensor.U8:
+		return indexAdd(s, p.U8.Add)
 	}
-	return numericBy[s.Out.DType].indexAdd(s)
-}
-
-func (numericOf[T]) indexAdd(s *compile.Step) func(r *run) error {
-	return indexAdd(s, func(dst, a, b []T) {
-		for i := range dst {
-			dst[i] = a[i] + b[i]
-		}
-	})
+	return indexAdd(s, lw.table.Add)
 }

@@ -25,14 +25,6 @@ func loop2[T, U any](f func(dst []U, a, b []T)) loop {
 	}
 }
 
-func map1[T, U any](f func(T) U) loop {
-	return loop1(func(dst []U, x []T) {
-		for i := range dst {
-			dst[i] = f(x[i])
-		}
-	})
-}
-
 func map2[T, U any](f func(a, b T) U) loop {
 	return loop2(func(dst []U, a, b []T) {
 		for i := range dst {
@@ -56,27 +48,24 @@ func (lw *lowerer) loopFor(s *compile.Step, t tensor.DType) loop {
 type loopsOf map[tensor.Op]loop
 
 // newLoops returns the loops of all dtypes of operands. Bools are bytes 0 and 1.
-func newLoops(f32 *kernel.Table[float32], f64 *kernel.Table[float64]) map[tensor.DType]loopsOf {
-	boolLoops := numberLoops[uint8]()
+func newLoops(f32 *kernel.Table[float32], f64 *kernel.Table[float64], plain *kernel.Plain) map[tensor.DType]loopsOf {
+	boolLoops := comparisonLoops(&plain.U8.Comparisons)
 	maps.Copy(boolLoops, loopsOf{
-		tensor.OpNot: loop1(notBools),
-		tensor.OpAnd: bools(func(a, b uint64) uint64 { return a & b }),
-		tensor.OpOr:  bools(func(a, b uint64) uint64 { return a | b }),
-		tensor.OpXor: bools(func(a, b uint64) uint64 { return a ^ b }),
+		tensor.OpNot: loop1(plain.Not), tensor.OpAnd: loop2(plain.And), tensor.OpOr: loop2(plain.Or), tensor.OpXor: loop2(plain.Xor),
 	})
 	return map[tensor.DType]loopsOf{
-		tensor.F32: floatLoops(f32), tensor.F64: floatLoops(f64),
-		tensor.I32: integerLoops[int32](), tensor.I64: integerLoops[int64](), tensor.U8: integerLoops[uint8](),
+		tensor.F32: floatLoops(f32, &plain.F32), tensor.F64: floatLoops(f64, &plain.F64),
+		tensor.I32: integerLoops(&plain.I32), tensor.I64: integerLoops(&plain.I64), tensor.U8: integerLoops(&plain.U8),
 		tensor.Bool: boolLoops,
 	}
 }
 
 // floatLoops returns those of floats: kernels of the table where it has them.
-func floatLoops[T float](k *kernel.Table[T]) loopsOf {
-	l := numberLoops[T]()
+func floatLoops[T float](k *kernel.Table[T], c *kernel.Comparisons[T]) loopsOf {
+	l := comparisonLoops(c)
 	for op, f := range map[tensor.Op]kernel.Unary[T]{
 		tensor.OpNeg: k.Neg, tensor.OpFloor: k.Floor, tensor.OpCeil: k.Ceil, tensor.OpAbs: k.Abs, tensor.OpSquare: k.Square, tensor.OpSqrt: k.Sqrt, tensor.OpRsqrt: k.Rsqrt,
-		tensor.OpRecip: k.Recip, tensor.OpExp: k.Exp, tensor.OpLog: k.Log, tensor.OpSin: k.Sin, tensor.OpCos: k.Cos,
+		tensor.OpRecip: k.Recip, tensor.OpSign: k.Sign, tensor.OpExp: k.Exp, tensor.OpLog: k.Log, tensor.OpSin: k.Sin, tensor.OpCos: k.Cos,
 		tensor.OpErf: k.Erf, tensor.OpTanh: k.Tanh, tensor.OpSigmoid: k.Sigmoid, tensor.OpRelu: k.ReLU, tensor.OpSilu: k.SiLU,
 		tensor.OpGelu: k.GELU, tensor.OpGeluTanh: k.GELUTanh,
 	} {
@@ -93,44 +82,31 @@ func floatLoops[T float](k *kernel.Table[T]) loopsOf {
 		tensor.OpClamp: clampBy(k),
 		tensor.OpSGD:   sgd(k), tensor.OpSGDM: sgdMomentum(k),
 	})
-	for _, op := range []tensor.Op{tensor.OpAdamM, tensor.OpAdamV, tensor.OpAdamW} {
-		l[op] = adamLoop[T](op)
-	}
+	maps.Copy(l, adamLoops(k))
 	return l
 }
 
-func integerLoops[T integer]() loopsOf {
-	l := numberLoops[T]()
+func integerLoops[T integer](k *kernel.Integers[T]) loopsOf {
+	l := comparisonLoops(&k.Comparisons)
 	maps.Copy(l, loopsOf{
-		tensor.OpNeg: loop1(negInts[T]), tensor.OpAbs: loop1(absInts[T]), tensor.OpSquare: loop1(squareInts[T]), tensor.OpRelu: loop1(reluInts[T]),
-		tensor.OpAdd: loop2(addInts[T]), tensor.OpSub: loop2(subInts[T]), tensor.OpMul: loop2(mulInts[T]),
-		tensor.OpMax: loop2(maxInts[T]), tensor.OpMin: loop2(minInts[T]),
+		tensor.OpNeg: loop1(k.Neg), tensor.OpAbs: loop1(k.Abs), tensor.OpRelu: loop1(k.ReLU), tensor.OpSign: loop1(k.Sign),
+		tensor.OpSquare: loop1(func(dst, x []T) { k.Mul(dst, x, x) }),
+		tensor.OpAdd:    loop2(k.Add), tensor.OpSub: loop2(k.Sub), tensor.OpMul: loop2(k.Mul),
+		tensor.OpMax: loop2(k.Max), tensor.OpMin: loop2(k.Min),
 		tensor.OpPow: map2(power[T]),
+		tensor.OpClamp: func(dst pointer, in *[4]pointer, s []float64, n int) {
+			k.Clamp(elems[T](dst, n), elems[T](in[0], n), convert[T](s[0]), convert[T](s[1]))
+		},
 	})
 	return l
 }
 
-// numberLoops returns those that every dtype has.
-func numberLoops[T number]() loopsOf {
+// comparisonLoops returns those that every dtype has.
+func comparisonLoops[T number](k *kernel.Comparisons[T]) loopsOf {
 	return loopsOf{
-		tensor.OpSign: loop1(signs[T]),
-		tensor.OpClamp: func(dst pointer, in *[4]pointer, s []float64, n int) {
-			lo, hi := convert[T](s[0]), convert[T](s[1])
-			d := elems[T](dst, n)
-			for i, v := range elems[T](in[0], n) {
-				if v < lo {
-					v = lo
-				}
-				if v > hi {
-					v = hi
-				}
-				d[i] = v
-			}
-		},
-		tensor.OpEq: loop2(equal[T]), tensor.OpNe: loop2(unequal[T]),
-		tensor.OpLt: loop2(less[T]), tensor.OpLe: loop2(lessEqual[T]),
-		tensor.OpGt: loop2(func(dst []uint8, a, b []T) { less(dst, b, a) }),
-		tensor.OpGe: loop2(func(dst []uint8, a, b []T) { lessEqual(dst, b, a) }),
+		tensor.OpEq: loop2(k.Eq), tensor.OpNe: loop2(k.Ne), tensor.OpLt: loop2(k.Lt), tensor.OpLe: loop2(k.Le),
+		tensor.OpGt: loop2(func(dst []uint8, a, b []T) { k.Lt(dst, b, a) }),
+		tensor.OpGe: loop2(func(dst []uint8, a, b []T) { k.Le(dst, b, a) }),
 	}
 }
 
@@ -158,29 +134,19 @@ func power[T integer](a, b T) T {
 	return out
 }
 
-// adamLoop returns the loop of a part of AdamW, as the op table gives it.
-func adamLoop[T float](op tensor.Op) loop {
-	return func(dst pointer, in *[4]pointer, s []float64, n int) {
-		d, a, b := elems[T](dst, n), elems[T](in[0], n), elems[T](in[1], n)
-		switch op {
-		case tensor.OpAdamM:
-			k, l := T(s[0]), T(1-s[0])
-			for i := range d {
-				d[i] = k*a[i] + l*b[i]
-			}
-		case tensor.OpAdamV:
-			k, l := T(s[0]), T(1-s[0])
-			for i := range d {
-				d[i] = k*a[i] + l*b[i]*b[i]
-			}
-		default:
+// adamLoops returns the parts of AdamW, as the op table gives them.
+func adamLoops[T float](k *kernel.Table[T]) loopsOf {
+	return loopsOf{
+		tensor.OpAdamM: func(dst pointer, in *[4]pointer, s []float64, n int) {
+			k.AdamM(elems[T](dst, n), elems[T](in[0], n), elems[T](in[1], n), T(s[0]), T(1-s[0]))
+		},
+		tensor.OpAdamV: func(dst pointer, in *[4]pointer, s []float64, n int) {
+			k.AdamV(elems[T](dst, n), elems[T](in[0], n), elems[T](in[1], n), T(s[0]), T(1-s[0]))
+		},
+		tensor.OpAdamW: func(dst pointer, in *[4]pointer, s []float64, n int) {
 			lr, wd, eps, c1, c2 := s[0], s[1], s[2], s[3], s[4]
-			keep, step, root, e := T(1-lr*wd), T(lr/c1), T(1/math.Sqrt(c2)), T(eps)
-			v := elems[T](in[2], n)
-			for i := range d {
-				d[i] = keep*a[i] - step*b[i]/(T(math.Sqrt(float64(v[i])))*root+e)
-			}
-		}
+			k.AdamP(elems[T](dst, n), elems[T](in[0], n), elems[T](in[1], n), elems[T](in[2], n), T(1-lr*wd), T(lr/c1), T(1/math.Sqrt(c2)), T(eps))
+		},
 	}
 }
 

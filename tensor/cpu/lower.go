@@ -12,6 +12,7 @@ import (
 type lowerer struct {
 	table   *kernel.Table[float32]
 	table64 *kernel.Table[float64]
+	plain   *kernel.Plain
 	loops   map[tensor.DType]loopsOf // by the dtype of the operands
 	threads int
 	eager   bool // share steps however small, for tests
@@ -172,9 +173,6 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
 		return 4*s.In[0].Shape.Elems() + lossRow*s.In[0].Shape[0]
 	case tensor.OpIndexAdd:
-		if s.Out.DType != tensor.F32 {
-			return 0
-		}
 		return s.Out.Shape.Elems()/2 + s.In[2].Shape.Elems()
 	case tensor.OpFull:
 		return copyWork(s) / 2

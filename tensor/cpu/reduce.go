@@ -88,9 +88,7 @@ type numeric interface {
 	extreme(s *compile.Step, g folding) lowered
 	place(s *compile.Step, g folding) func(r *run) error
 	cumsum(s *compile.Step) func(r *run) error
-	indexAdd(s *compile.Step) func(r *run) error
 	scatterAdd(s *compile.Step) func(r *run) error
-	castTo(k *kernel.Table[float32], to tensor.DType) loop
 }
 
 type numericOf[T number] struct{}

@@ -72,6 +72,7 @@ type working struct {
 	cols   []uint64     // convolution windows
 	words  []uint64     // of tile programs
 	ptrs   []pointer    // operands of tile programs
+	places []int64      // indices, checked
 
 	chain        []kernel.ChainOp
 	chainScalars []float32

@@ -62,6 +62,8 @@ type tileOp struct {
 	chained       bool // the Chain kernel can do it
 	code, swapped int  // of that
 	neg           bool // of the scalar
+
+	widens, narrows int // a conversion from or to 16 bits, by halfForms
 }
 
 // spreadScalar is a scalar that stands for a tensor.
@@ -229,7 +231,9 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 			o.in = append(o.in, number[k])
 		}
 	}
-	if divides := b.Op == tensor.OpDiv && len(o.spread) == 1 && o.spread[0].arg == 1; t == tensor.F32 && b.DType == tensor.F32 && (len(o.spread) == 0 || divides) {
+	if b.Op == tensor.OpCast {
+		o.setHalf(t, b.DType)
+	} else if divides := b.Op == tensor.OpDiv && len(o.spread) == 1 && o.spread[0].arg == 1; t == tensor.F32 && b.DType == tensor.F32 && (len(o.spread) == 0 || divides) {
 		codes, chained := chainCodes[b.Op]
 		o.code, o.swapped, o.chained = codes[0], codes[1], chained
 		if divides {

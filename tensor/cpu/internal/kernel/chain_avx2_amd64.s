@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func chainAVX2(n int, code *int, ops int)
-// Requires: AVX
+// Requires: AVX, AVX2, F16C
 TEXT ·chainAVX2(SB), NOSPLIT, $0-24
 	PCALIGN $0x40
 	MOVQ    n+0(FP), AX
@@ -27,12 +27,16 @@ next:
 	MOVQ    (SI), R8
 	MOVQ    8(SI), R9
 	ADDQ    $0x10, SI
-	CMPQ    R8, $0x0000000e
-	JGE     from14
-	CMPQ    R8, $0x00000007
-	JGE     from7
-	CMPQ    R8, $0x00000003
-	JGE     from3
+	CMPQ    R8, $0x00000029
+	JGE     from41
+	CMPQ    R8, $0x00000014
+	JGE     from20
+	CMPQ    R8, $0x0000000a
+	JGE     from10
+	CMPQ    R8, $0x00000005
+	JGE     from5
+	CMPQ    R8, $0x00000002
+	JGE     from2
 	CMPQ    R8, $0x00000001
 	JGE     from1
 	VMOVUPS (R9)(BX*4), Y0
@@ -46,8 +50,6 @@ next:
 	JMP     done
 
 from1:
-	CMPQ         R8, $0x00000002
-	JGE          from2
 	VBROADCASTSS (R9), Y0
 	VMOVAPS      Y0, Y1
 	VMOVAPS      Y0, Y2
@@ -59,6 +61,40 @@ from1:
 	JMP          done
 
 from2:
+	CMPQ      R8, $0x00000003
+	JGE       from3
+	VCVTPH2PS (R9)(BX*2), Y0
+	VCVTPH2PS 16(R9)(BX*2), Y1
+	VCVTPH2PS 32(R9)(BX*2), Y2
+	VCVTPH2PS 48(R9)(BX*2), Y3
+	VCVTPH2PS 64(R9)(BX*2), Y4
+	VCVTPH2PS 80(R9)(BX*2), Y5
+	VCVTPH2PS 96(R9)(BX*2), Y6
+	VCVTPH2PS 112(R9)(BX*2), Y7
+	JMP       done
+
+from3:
+	CMPQ      R8, $0x00000004
+	JGE       from4
+	VPMOVZXWD (R9)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	JMP       done
+
+from4:
 	VMOVUPS Y0, (R9)(BX*4)
 	VMOVUPS Y1, 32(R9)(BX*4)
 	VMOVUPS Y2, 64(R9)(BX*4)
@@ -69,11 +105,211 @@ from2:
 	VMOVUPS Y7, 224(R9)(BX*4)
 	JMP     done
 
-from3:
-	CMPQ   R8, $0x00000005
-	JGE    from5
-	CMPQ   R8, $0x00000004
-	JGE    from4
+from5:
+	CMPQ      R8, $0x00000007
+	JGE       from7
+	CMPQ      R8, $0x00000006
+	JGE       from6
+	VCVTPS2PH $0x00, Y0, (R9)(BX*2)
+	VCVTPS2PH $0x00, Y1, 16(R9)(BX*2)
+	VCVTPS2PH $0x00, Y2, 32(R9)(BX*2)
+	VCVTPS2PH $0x00, Y3, 48(R9)(BX*2)
+	VCVTPS2PH $0x00, Y4, 64(R9)(BX*2)
+	VCVTPS2PH $0x00, Y5, 80(R9)(BX*2)
+	VCVTPS2PH $0x00, Y6, 96(R9)(BX*2)
+	VCVTPS2PH $0x00, Y7, 112(R9)(BX*2)
+	JMP       done
+
+from6:
+	VPSRLD    $0x10, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y0, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, (R9)(BX*2)
+	VPSRLD    $0x10, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 16(R9)(BX*2)
+	VPSRLD    $0x10, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y2, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 32(R9)(BX*2)
+	VPSRLD    $0x10, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y3, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 48(R9)(BX*2)
+	VPSRLD    $0x10, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y4, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 64(R9)(BX*2)
+	VPSRLD    $0x10, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y5, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 80(R9)(BX*2)
+	VPSRLD    $0x10, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y6, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 96(R9)(BX*2)
+	VPSRLD    $0x10, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPACKUSDW Y9, Y9, Y9
+	VPERMQ    $0x08, Y9, Y9
+	VMOVUPS   X9, 112(R9)(BX*2)
+	JMP       done
+
+from7:
+	CMPQ      R8, $0x00000008
+	JGE       from8
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPH2PS X1, Y1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPH2PS X3, Y3
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PH $0x00, Y5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPH2PS X6, Y6
+	VCVTPS2PH $0x00, Y7, X7
+	VCVTPH2PS X7, Y7
+	JMP       done
+
+from8:
+	CMPQ      R8, $0x00000009
+	JGE       from9
+	VPSRLD    $0x10, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y0, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y0
+	VPSRLD    $0x10, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y1
+	VPSRLD    $0x10, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y2, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y2
+	VPSRLD    $0x10, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y3, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y3
+	VPSRLD    $0x10, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y4, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y4
+	VPSRLD    $0x10, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y5, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y5
+	VPSRLD    $0x10, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y6, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y6
+	VPSRLD    $0x10, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y10
+	VPAND     ·const_bfOne+0(SB), Y8, Y9
+	VPADDD    ·const_bfAlmost+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPSRLD    $0x10, Y9, Y9
+	VPOR      ·const_bfQuiet+0(SB), Y8, Y8
+	VPBLENDVB Y10, Y8, Y9, Y9
+	VPSLLD    $0x10, Y9, Y7
+	JMP       done
+
+from9:
 	VXORPS ·const_sign+0(SB), Y0, Y0
 	VXORPS ·const_sign+0(SB), Y1, Y1
 	VXORPS ·const_sign+0(SB), Y2, Y2
@@ -84,7 +320,13 @@ from3:
 	VXORPS ·const_sign+0(SB), Y7, Y7
 	JMP    done
 
-from4:
+from10:
+	CMPQ   R8, $0x0000000f
+	JGE    from15
+	CMPQ   R8, $0x0000000c
+	JGE    from12
+	CMPQ   R8, $0x0000000b
+	JGE    from11
 	VANDPS ·const_abs+0(SB), Y0, Y0
 	VANDPS ·const_abs+0(SB), Y1, Y1
 	VANDPS ·const_abs+0(SB), Y2, Y2
@@ -95,9 +337,44 @@ from4:
 	VANDPS ·const_abs+0(SB), Y7, Y7
 	JMP    done
 
-from5:
-	CMPQ   R8, $0x00000006
-	JGE    from6
+from11:
+	VANDPS    ·const_sign+0(SB), Y0, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VANDPS    ·const_sign+0(SB), Y1, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VANDPS    ·const_sign+0(SB), Y2, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VANDPS    ·const_sign+0(SB), Y3, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VANDPS    ·const_sign+0(SB), Y4, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VANDPS    ·const_sign+0(SB), Y5, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VANDPS    ·const_sign+0(SB), Y6, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VANDPS    ·const_sign+0(SB), Y7, Y8
+	VORPS     ·const_one+0(SB), Y8, Y8
+	VCMPPS    $0x08, ·const_zero+0(SB), Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from12:
+	CMPQ   R8, $0x0000000d
+	JGE    from13
 	VMULPS Y0, Y0, Y0
 	VMULPS Y1, Y1, Y1
 	VMULPS Y2, Y2, Y2
@@ -108,7 +385,9 @@ from5:
 	VMULPS Y7, Y7, Y7
 	JMP    done
 
-from6:
+from13:
+	CMPQ    R8, $0x0000000e
+	JGE     from14
 	VSQRTPS Y0, Y0
 	VSQRTPS Y1, Y1
 	VSQRTPS Y2, Y2
@@ -119,11 +398,83 @@ from6:
 	VSQRTPS Y7, Y7
 	JMP     done
 
-from7:
-	CMPQ    R8, $0x0000000a
-	JGE     from10
-	CMPQ    R8, $0x00000008
-	JGE     from8
+from14:
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y0, Y0
+	VDIVPS  Y0, Y8, Y0
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y1, Y1
+	VDIVPS  Y1, Y8, Y1
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y2, Y2
+	VDIVPS  Y2, Y8, Y2
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y3, Y3
+	VDIVPS  Y3, Y8, Y3
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y4, Y4
+	VDIVPS  Y4, Y8, Y4
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y5, Y5
+	VDIVPS  Y5, Y8, Y5
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y6, Y6
+	VDIVPS  Y6, Y8, Y6
+	VMOVUPS ·const_one+0(SB), Y8
+	VSQRTPS Y7, Y7
+	VDIVPS  Y7, Y8, Y7
+	JMP     done
+
+from15:
+	CMPQ    R8, $0x00000011
+	JGE     from17
+	CMPQ    R8, $0x00000010
+	JGE     from16
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y0, Y8, Y0
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y1, Y8, Y1
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y2, Y8, Y2
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y3, Y8, Y3
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y4, Y8, Y4
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y5, Y8, Y5
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y6, Y8, Y6
+	VMOVUPS ·const_one+0(SB), Y8
+	VDIVPS  Y7, Y8, Y7
+	JMP     done
+
+from16:
+	VROUNDPS $0x09, Y0, Y0
+	VROUNDPS $0x09, Y1, Y1
+	VROUNDPS $0x09, Y2, Y2
+	VROUNDPS $0x09, Y3, Y3
+	VROUNDPS $0x09, Y4, Y4
+	VROUNDPS $0x09, Y5, Y5
+	VROUNDPS $0x09, Y6, Y6
+	VROUNDPS $0x09, Y7, Y7
+	JMP      done
+
+from17:
+	CMPQ     R8, $0x00000012
+	JGE      from18
+	VROUNDPS $0x0a, Y0, Y0
+	VROUNDPS $0x0a, Y1, Y1
+	VROUNDPS $0x0a, Y2, Y2
+	VROUNDPS $0x0a, Y3, Y3
+	VROUNDPS $0x0a, Y4, Y4
+	VROUNDPS $0x0a, Y5, Y5
+	VROUNDPS $0x0a, Y6, Y6
+	VROUNDPS $0x0a, Y7, Y7
+	JMP      done
+
+from18:
+	CMPQ    R8, $0x00000013
+	JGE     from19
 	VMOVUPS ·const_zero+0(SB), Y8
 	VMAXPS  Y0, Y8, Y8
 	VMOVAPS Y8, Y0
@@ -150,9 +501,7 @@ from7:
 	VMOVAPS Y8, Y7
 	JMP     done
 
-from8:
-	CMPQ    R8, $0x00000009
-	JGE     from9
+from19:
 	VMOVUPS (R9)(BX*4), Y8
 	VADDPS  Y8, Y0, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -171,7 +520,15 @@ from8:
 	VADDPS  Y8, Y7, Y7
 	JMP     done
 
-from9:
+from20:
+	CMPQ         R8, $0x0000001e
+	JGE          from30
+	CMPQ         R8, $0x00000019
+	JGE          from25
+	CMPQ         R8, $0x00000016
+	JGE          from22
+	CMPQ         R8, $0x00000015
+	JGE          from21
 	VBROADCASTSS (R9), Y8
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y8, Y1, Y1
@@ -183,11 +540,57 @@ from9:
 	VADDPS       Y8, Y7, Y7
 	JMP          done
 
-from10:
-	CMPQ    R8, $0x0000000c
-	JGE     from12
-	CMPQ    R8, $0x0000000b
-	JGE     from11
+from21:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VADDPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VADDPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VADDPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VADDPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VADDPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VADDPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VADDPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VADDPS    Y8, Y7, Y7
+	JMP       done
+
+from22:
+	CMPQ      R8, $0x00000017
+	JGE       from23
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y7, Y7
+	JMP       done
+
+from23:
+	CMPQ    R8, $0x00000018
+	JGE     from24
 	VMOVUPS (R9)(BX*4), Y8
 	VSUBPS  Y8, Y0, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -206,7 +609,7 @@ from10:
 	VSUBPS  Y8, Y7, Y7
 	JMP     done
 
-from11:
+from24:
 	VBROADCASTSS (R9), Y8
 	VSUBPS       Y8, Y0, Y0
 	VSUBPS       Y8, Y1, Y1
@@ -218,9 +621,59 @@ from11:
 	VSUBPS       Y8, Y7, Y7
 	JMP          done
 
-from12:
-	CMPQ    R8, $0x0000000d
-	JGE     from13
+from25:
+	CMPQ      R8, $0x0000001b
+	JGE       from27
+	CMPQ      R8, $0x0000001a
+	JGE       from26
+	VCVTPH2PS (R9)(BX*2), Y8
+	VSUBPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VSUBPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VSUBPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VSUBPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VSUBPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VSUBPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VSUBPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VSUBPS    Y8, Y7, Y7
+	JMP       done
+
+from26:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y8, Y7, Y7
+	JMP       done
+
+from27:
+	CMPQ    R8, $0x0000001c
+	JGE     from28
 	VMOVUPS (R9)(BX*4), Y8
 	VSUBPS  Y0, Y8, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -239,7 +692,9 @@ from12:
 	VSUBPS  Y7, Y8, Y7
 	JMP     done
 
-from13:
+from28:
+	CMPQ         R8, $0x0000001d
+	JGE          from29
 	VBROADCASTSS (R9), Y8
 	VSUBPS       Y0, Y8, Y0
 	VSUBPS       Y1, Y8, Y1
@@ -251,13 +706,59 @@ from13:
 	VSUBPS       Y7, Y8, Y7
 	JMP          done
 
-from14:
-	CMPQ    R8, $0x00000015
-	JGE     from21
-	CMPQ    R8, $0x00000011
-	JGE     from17
-	CMPQ    R8, $0x0000000f
-	JGE     from15
+from29:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VSUBPS    Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VSUBPS    Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VSUBPS    Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VSUBPS    Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VSUBPS    Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VSUBPS    Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VSUBPS    Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VSUBPS    Y7, Y8, Y7
+	JMP       done
+
+from30:
+	CMPQ      R8, $0x00000023
+	JGE       from35
+	CMPQ      R8, $0x00000020
+	JGE       from32
+	CMPQ      R8, $0x0000001f
+	JGE       from31
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y7, Y8, Y7
+	JMP       done
+
+from31:
 	VMOVUPS (R9)(BX*4), Y8
 	VMULPS  Y8, Y0, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -276,9 +777,9 @@ from14:
 	VMULPS  Y8, Y7, Y7
 	JMP     done
 
-from15:
-	CMPQ         R8, $0x00000010
-	JGE          from16
+from32:
+	CMPQ         R8, $0x00000021
+	JGE          from33
 	VBROADCASTSS (R9), Y8
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y8, Y1, Y1
@@ -290,7 +791,59 @@ from15:
 	VMULPS       Y8, Y7, Y7
 	JMP          done
 
-from16:
+from33:
+	CMPQ      R8, $0x00000022
+	JGE       from34
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMULPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMULPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMULPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMULPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMULPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMULPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMULPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from34:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from35:
+	CMPQ    R8, $0x00000026
+	JGE     from38
+	CMPQ    R8, $0x00000024
+	JGE     from36
 	VMOVUPS (R9)(BX*4), Y8
 	VDIVPS  Y8, Y0, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -309,11 +862,9 @@ from16:
 	VDIVPS  Y8, Y7, Y7
 	JMP     done
 
-from17:
-	CMPQ         R8, $0x00000013
-	JGE          from19
-	CMPQ         R8, $0x00000012
-	JGE          from18
+from36:
+	CMPQ         R8, $0x00000025
+	JGE          from37
 	VBROADCASTSS (R9), Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -325,7 +876,57 @@ from17:
 	VDIVPS       Y8, Y7, Y7
 	JMP          done
 
-from18:
+from37:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VDIVPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VDIVPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VDIVPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VDIVPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VDIVPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VDIVPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VDIVPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VDIVPS    Y8, Y7, Y7
+	JMP       done
+
+from38:
+	CMPQ      R8, $0x00000027
+	JGE       from39
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y8, Y7, Y7
+	JMP       done
+
+from39:
+	CMPQ    R8, $0x00000028
+	JGE     from40
 	VMOVUPS (R9)(BX*4), Y8
 	VDIVPS  Y0, Y8, Y0
 	VMOVUPS 32(R9)(BX*4), Y8
@@ -344,9 +945,7 @@ from18:
 	VDIVPS  Y7, Y8, Y7
 	JMP     done
 
-from19:
-	CMPQ         R8, $0x00000014
-	JGE          from20
+from40:
 	VBROADCASTSS (R9), Y8
 	VDIVPS       Y0, Y8, Y0
 	VDIVPS       Y1, Y8, Y1
@@ -358,268 +957,1670 @@ from19:
 	VDIVPS       Y7, Y8, Y7
 	JMP          done
 
-from20:
+from41:
+	CMPQ      R8, $0x0000003e
+	JGE       from62
+	CMPQ      R8, $0x00000033
+	JGE       from51
+	CMPQ      R8, $0x0000002e
+	JGE       from46
+	CMPQ      R8, $0x0000002b
+	JGE       from43
+	CMPQ      R8, $0x0000002a
+	JGE       from42
+	VCVTPH2PS (R9)(BX*2), Y8
+	VDIVPS    Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VDIVPS    Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VDIVPS    Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VDIVPS    Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VDIVPS    Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VDIVPS    Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VDIVPS    Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VDIVPS    Y7, Y8, Y7
+	JMP       done
+
+from42:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VDIVPS    Y7, Y8, Y7
+	JMP       done
+
+from43:
+	CMPQ      R8, $0x0000002c
+	JGE       from44
 	VMOVUPS   (R9)(BX*4), Y8
-	VCMPPS    $0x03, Y0, Y0, Y9
 	VMAXPS    Y8, Y0, Y8
-	VBLENDVPS Y9, Y0, Y8, Y0
-	VMOVUPS   32(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y1, Y1, Y9
-	VMAXPS    Y8, Y1, Y8
-	VBLENDVPS Y9, Y1, Y8, Y1
-	VMOVUPS   64(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y2, Y2, Y9
-	VMAXPS    Y8, Y2, Y8
-	VBLENDVPS Y9, Y2, Y8, Y2
-	VMOVUPS   96(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y3, Y3, Y9
-	VMAXPS    Y8, Y3, Y8
-	VBLENDVPS Y9, Y3, Y8, Y3
-	VMOVUPS   128(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y4, Y4, Y9
-	VMAXPS    Y8, Y4, Y8
-	VBLENDVPS Y9, Y4, Y8, Y4
-	VMOVUPS   160(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y5, Y5, Y9
-	VMAXPS    Y8, Y5, Y8
-	VBLENDVPS Y9, Y5, Y8, Y5
-	VMOVUPS   192(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y6, Y6, Y9
-	VMAXPS    Y8, Y6, Y8
-	VBLENDVPS Y9, Y6, Y8, Y6
-	VMOVUPS   224(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y7, Y7, Y9
-	VMAXPS    Y8, Y7, Y8
-	VBLENDVPS Y9, Y7, Y8, Y7
-	JMP       done
-
-from21:
-	CMPQ         R8, $0x00000018
-	JGE          from24
-	CMPQ         R8, $0x00000016
-	JGE          from22
-	VBROADCASTSS (R9), Y8
-	VCMPPS       $0x03, Y0, Y0, Y9
-	VMAXPS       Y8, Y0, Y10
-	VBLENDVPS    Y9, Y0, Y10, Y0
-	VCMPPS       $0x03, Y1, Y1, Y9
-	VMAXPS       Y8, Y1, Y10
-	VBLENDVPS    Y9, Y1, Y10, Y1
-	VCMPPS       $0x03, Y2, Y2, Y9
-	VMAXPS       Y8, Y2, Y10
-	VBLENDVPS    Y9, Y2, Y10, Y2
-	VCMPPS       $0x03, Y3, Y3, Y9
-	VMAXPS       Y8, Y3, Y10
-	VBLENDVPS    Y9, Y3, Y10, Y3
-	VCMPPS       $0x03, Y4, Y4, Y9
-	VMAXPS       Y8, Y4, Y10
-	VBLENDVPS    Y9, Y4, Y10, Y4
-	VCMPPS       $0x03, Y5, Y5, Y9
-	VMAXPS       Y8, Y5, Y10
-	VBLENDVPS    Y9, Y5, Y10, Y5
-	VCMPPS       $0x03, Y6, Y6, Y9
-	VMAXPS       Y8, Y6, Y10
-	VBLENDVPS    Y9, Y6, Y10, Y6
-	VCMPPS       $0x03, Y7, Y7, Y9
-	VMAXPS       Y8, Y7, Y8
-	VBLENDVPS    Y9, Y7, Y8, Y7
-	JMP          done
-
-from22:
-	CMPQ      R8, $0x00000017
-	JGE       from23
-	VMOVUPS   (R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y0, Y8, Y0
-	VBLENDVPS Y9, Y8, Y0, Y0
-	VMOVUPS   32(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y1, Y8, Y1
-	VBLENDVPS Y9, Y8, Y1, Y1
-	VMOVUPS   64(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y2, Y8, Y2
-	VBLENDVPS Y9, Y8, Y2, Y2
-	VMOVUPS   96(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y3, Y8, Y3
-	VBLENDVPS Y9, Y8, Y3, Y3
-	VMOVUPS   128(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y4, Y8, Y4
-	VBLENDVPS Y9, Y8, Y4, Y4
-	VMOVUPS   160(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y5, Y8, Y5
-	VBLENDVPS Y9, Y8, Y5, Y5
-	VMOVUPS   192(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y6, Y8, Y6
-	VBLENDVPS Y9, Y8, Y6, Y6
-	VMOVUPS   224(R9)(BX*4), Y8
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VMAXPS    Y7, Y8, Y7
-	VBLENDVPS Y9, Y8, Y7, Y7
-	JMP       done
-
-from23:
-	VBROADCASTSS (R9), Y8
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y0, Y8, Y0
-	VBLENDVPS    Y9, Y8, Y0, Y0
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y1, Y8, Y1
-	VBLENDVPS    Y9, Y8, Y1, Y1
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y2, Y8, Y2
-	VBLENDVPS    Y9, Y8, Y2, Y2
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y3, Y8, Y3
-	VBLENDVPS    Y9, Y8, Y3, Y3
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y4, Y8, Y4
-	VBLENDVPS    Y9, Y8, Y4, Y4
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y5, Y8, Y5
-	VBLENDVPS    Y9, Y8, Y5, Y5
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y6, Y8, Y6
-	VBLENDVPS    Y9, Y8, Y6, Y6
-	VCMPPS       $0x03, Y8, Y8, Y9
-	VMAXPS       Y7, Y8, Y7
-	VBLENDVPS    Y9, Y8, Y7, Y7
-	JMP          done
-
-from24:
-	CMPQ      R8, $0x0000001a
-	JGE       from26
-	CMPQ      R8, $0x00000019
-	JGE       from25
-	VMOVUPS   (R9)(BX*4), Y8
 	VCMPPS    $0x03, Y0, Y0, Y9
-	VMINPS    Y8, Y0, Y8
 	VBLENDVPS Y9, Y0, Y8, Y0
 	VMOVUPS   32(R9)(BX*4), Y8
+	VMAXPS    Y8, Y1, Y8
 	VCMPPS    $0x03, Y1, Y1, Y9
-	VMINPS    Y8, Y1, Y8
 	VBLENDVPS Y9, Y1, Y8, Y1
 	VMOVUPS   64(R9)(BX*4), Y8
+	VMAXPS    Y8, Y2, Y8
 	VCMPPS    $0x03, Y2, Y2, Y9
-	VMINPS    Y8, Y2, Y8
 	VBLENDVPS Y9, Y2, Y8, Y2
 	VMOVUPS   96(R9)(BX*4), Y8
+	VMAXPS    Y8, Y3, Y8
 	VCMPPS    $0x03, Y3, Y3, Y9
-	VMINPS    Y8, Y3, Y8
 	VBLENDVPS Y9, Y3, Y8, Y3
 	VMOVUPS   128(R9)(BX*4), Y8
+	VMAXPS    Y8, Y4, Y8
 	VCMPPS    $0x03, Y4, Y4, Y9
-	VMINPS    Y8, Y4, Y8
 	VBLENDVPS Y9, Y4, Y8, Y4
 	VMOVUPS   160(R9)(BX*4), Y8
+	VMAXPS    Y8, Y5, Y8
 	VCMPPS    $0x03, Y5, Y5, Y9
-	VMINPS    Y8, Y5, Y8
 	VBLENDVPS Y9, Y5, Y8, Y5
 	VMOVUPS   192(R9)(BX*4), Y8
+	VMAXPS    Y8, Y6, Y8
 	VCMPPS    $0x03, Y6, Y6, Y9
-	VMINPS    Y8, Y6, Y8
 	VBLENDVPS Y9, Y6, Y8, Y6
 	VMOVUPS   224(R9)(BX*4), Y8
+	VMAXPS    Y8, Y7, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
-	VMINPS    Y8, Y7, Y8
 	VBLENDVPS Y9, Y7, Y8, Y7
 	JMP       done
 
-from25:
+from44:
+	CMPQ         R8, $0x0000002d
+	JGE          from45
 	VBROADCASTSS (R9), Y8
-	VCMPPS       $0x03, Y0, Y0, Y9
-	VMINPS       Y8, Y0, Y10
-	VBLENDVPS    Y9, Y0, Y10, Y0
-	VCMPPS       $0x03, Y1, Y1, Y9
-	VMINPS       Y8, Y1, Y10
-	VBLENDVPS    Y9, Y1, Y10, Y1
-	VCMPPS       $0x03, Y2, Y2, Y9
-	VMINPS       Y8, Y2, Y10
-	VBLENDVPS    Y9, Y2, Y10, Y2
-	VCMPPS       $0x03, Y3, Y3, Y9
-	VMINPS       Y8, Y3, Y10
-	VBLENDVPS    Y9, Y3, Y10, Y3
-	VCMPPS       $0x03, Y4, Y4, Y9
-	VMINPS       Y8, Y4, Y10
-	VBLENDVPS    Y9, Y4, Y10, Y4
-	VCMPPS       $0x03, Y5, Y5, Y9
-	VMINPS       Y8, Y5, Y10
-	VBLENDVPS    Y9, Y5, Y10, Y5
-	VCMPPS       $0x03, Y6, Y6, Y9
-	VMINPS       Y8, Y6, Y10
-	VBLENDVPS    Y9, Y6, Y10, Y6
+	VMAXPS       Y8, Y0, Y9
+	VCMPPS       $0x03, Y0, Y0, Y10
+	VBLENDVPS    Y10, Y0, Y9, Y0
+	VMAXPS       Y8, Y1, Y9
+	VCMPPS       $0x03, Y1, Y1, Y10
+	VBLENDVPS    Y10, Y1, Y9, Y1
+	VMAXPS       Y8, Y2, Y9
+	VCMPPS       $0x03, Y2, Y2, Y10
+	VBLENDVPS    Y10, Y2, Y9, Y2
+	VMAXPS       Y8, Y3, Y9
+	VCMPPS       $0x03, Y3, Y3, Y10
+	VBLENDVPS    Y10, Y3, Y9, Y3
+	VMAXPS       Y8, Y4, Y9
+	VCMPPS       $0x03, Y4, Y4, Y10
+	VBLENDVPS    Y10, Y4, Y9, Y4
+	VMAXPS       Y8, Y5, Y9
+	VCMPPS       $0x03, Y5, Y5, Y10
+	VBLENDVPS    Y10, Y5, Y9, Y5
+	VMAXPS       Y8, Y6, Y9
+	VCMPPS       $0x03, Y6, Y6, Y10
+	VBLENDVPS    Y10, Y6, Y9, Y6
+	VMAXPS       Y8, Y7, Y8
 	VCMPPS       $0x03, Y7, Y7, Y9
-	VMINPS       Y8, Y7, Y8
 	VBLENDVPS    Y9, Y7, Y8, Y7
 	JMP          done
 
-from26:
-	CMPQ      R8, $0x0000001b
-	JGE       from27
+from45:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMAXPS    Y8, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMAXPS    Y8, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMAXPS    Y8, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMAXPS    Y8, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMAXPS    Y8, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMAXPS    Y8, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMAXPS    Y8, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMAXPS    Y8, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from46:
+	CMPQ      R8, $0x00000030
+	JGE       from48
+	CMPQ      R8, $0x0000002f
+	JGE       from47
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y8, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from47:
 	VMOVUPS   (R9)(BX*4), Y8
+	VMAXPS    Y0, Y8, Y0
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y0, Y8, Y0
 	VBLENDVPS Y9, Y8, Y0, Y0
 	VMOVUPS   32(R9)(BX*4), Y8
+	VMAXPS    Y1, Y8, Y1
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y1, Y8, Y1
 	VBLENDVPS Y9, Y8, Y1, Y1
 	VMOVUPS   64(R9)(BX*4), Y8
+	VMAXPS    Y2, Y8, Y2
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y2, Y8, Y2
 	VBLENDVPS Y9, Y8, Y2, Y2
 	VMOVUPS   96(R9)(BX*4), Y8
+	VMAXPS    Y3, Y8, Y3
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y3, Y8, Y3
 	VBLENDVPS Y9, Y8, Y3, Y3
 	VMOVUPS   128(R9)(BX*4), Y8
+	VMAXPS    Y4, Y8, Y4
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y4, Y8, Y4
 	VBLENDVPS Y9, Y8, Y4, Y4
 	VMOVUPS   160(R9)(BX*4), Y8
+	VMAXPS    Y5, Y8, Y5
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y5, Y8, Y5
 	VBLENDVPS Y9, Y8, Y5, Y5
 	VMOVUPS   192(R9)(BX*4), Y8
+	VMAXPS    Y6, Y8, Y6
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y6, Y8, Y6
 	VBLENDVPS Y9, Y8, Y6, Y6
 	VMOVUPS   224(R9)(BX*4), Y8
+	VMAXPS    Y7, Y8, Y7
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VMINPS    Y7, Y8, Y7
 	VBLENDVPS Y9, Y8, Y7, Y7
 	JMP       done
 
-from27:
+from48:
+	CMPQ         R8, $0x00000031
+	JGE          from49
 	VBROADCASTSS (R9), Y8
+	VMAXPS       Y0, Y8, Y0
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y0, Y8, Y0
 	VBLENDVPS    Y9, Y8, Y0, Y0
+	VMAXPS       Y1, Y8, Y1
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y1, Y8, Y1
 	VBLENDVPS    Y9, Y8, Y1, Y1
+	VMAXPS       Y2, Y8, Y2
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y2, Y8, Y2
 	VBLENDVPS    Y9, Y8, Y2, Y2
+	VMAXPS       Y3, Y8, Y3
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y3, Y8, Y3
 	VBLENDVPS    Y9, Y8, Y3, Y3
+	VMAXPS       Y4, Y8, Y4
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y4, Y8, Y4
 	VBLENDVPS    Y9, Y8, Y4, Y4
+	VMAXPS       Y5, Y8, Y5
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y5, Y8, Y5
 	VBLENDVPS    Y9, Y8, Y5, Y5
+	VMAXPS       Y6, Y8, Y6
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y6, Y8, Y6
 	VBLENDVPS    Y9, Y8, Y6, Y6
+	VMAXPS       Y7, Y8, Y7
 	VCMPPS       $0x03, Y8, Y8, Y9
-	VMINPS       Y7, Y8, Y7
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	JMP          done
+
+from49:
+	CMPQ      R8, $0x00000032
+	JGE       from50
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMAXPS    Y0, Y8, Y0
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMAXPS    Y1, Y8, Y1
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMAXPS    Y2, Y8, Y2
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMAXPS    Y3, Y8, Y3
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMAXPS    Y4, Y8, Y4
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMAXPS    Y5, Y8, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMAXPS    Y6, Y8, Y6
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMAXPS    Y7, Y8, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y7, Y7
+	JMP       done
+
+from50:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y0, Y8, Y0
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y1, Y8, Y1
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y2, Y8, Y2
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y3, Y8, Y3
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y4, Y8, Y4
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y5, Y8, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y6, Y8, Y6
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMAXPS    Y7, Y8, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y7, Y7
+	JMP       done
+
+from51:
+	CMPQ      R8, $0x00000038
+	JGE       from56
+	CMPQ      R8, $0x00000035
+	JGE       from53
+	CMPQ      R8, $0x00000034
+	JGE       from52
+	VMOVUPS   (R9)(BX*4), Y8
+	VMINPS    Y8, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VMOVUPS   32(R9)(BX*4), Y8
+	VMINPS    Y8, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VMOVUPS   64(R9)(BX*4), Y8
+	VMINPS    Y8, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VMOVUPS   96(R9)(BX*4), Y8
+	VMINPS    Y8, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VMOVUPS   128(R9)(BX*4), Y8
+	VMINPS    Y8, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VMOVUPS   160(R9)(BX*4), Y8
+	VMINPS    Y8, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VMOVUPS   192(R9)(BX*4), Y8
+	VMINPS    Y8, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VMOVUPS   224(R9)(BX*4), Y8
+	VMINPS    Y8, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from52:
+	VBROADCASTSS (R9), Y8
+	VMINPS       Y8, Y0, Y9
+	VCMPPS       $0x03, Y0, Y0, Y10
+	VBLENDVPS    Y10, Y0, Y9, Y0
+	VMINPS       Y8, Y1, Y9
+	VCMPPS       $0x03, Y1, Y1, Y10
+	VBLENDVPS    Y10, Y1, Y9, Y1
+	VMINPS       Y8, Y2, Y9
+	VCMPPS       $0x03, Y2, Y2, Y10
+	VBLENDVPS    Y10, Y2, Y9, Y2
+	VMINPS       Y8, Y3, Y9
+	VCMPPS       $0x03, Y3, Y3, Y10
+	VBLENDVPS    Y10, Y3, Y9, Y3
+	VMINPS       Y8, Y4, Y9
+	VCMPPS       $0x03, Y4, Y4, Y10
+	VBLENDVPS    Y10, Y4, Y9, Y4
+	VMINPS       Y8, Y5, Y9
+	VCMPPS       $0x03, Y5, Y5, Y10
+	VBLENDVPS    Y10, Y5, Y9, Y5
+	VMINPS       Y8, Y6, Y9
+	VCMPPS       $0x03, Y6, Y6, Y10
+	VBLENDVPS    Y10, Y6, Y9, Y6
+	VMINPS       Y8, Y7, Y8
+	VCMPPS       $0x03, Y7, Y7, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y7
+	JMP          done
+
+from53:
+	CMPQ      R8, $0x00000036
+	JGE       from54
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMINPS    Y8, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMINPS    Y8, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMINPS    Y8, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMINPS    Y8, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMINPS    Y8, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMINPS    Y8, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMINPS    Y8, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMINPS    Y8, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from54:
+	CMPQ      R8, $0x00000037
+	JGE       from55
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y0, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y1, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y2, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y3, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y4, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y5, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y6, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y8, Y7, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y7, Y8, Y7
+	JMP       done
+
+from55:
+	VMOVUPS   (R9)(BX*4), Y8
+	VMINPS    Y0, Y8, Y0
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VMOVUPS   32(R9)(BX*4), Y8
+	VMINPS    Y1, Y8, Y1
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VMOVUPS   64(R9)(BX*4), Y8
+	VMINPS    Y2, Y8, Y2
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y2, Y2
+	VMOVUPS   96(R9)(BX*4), Y8
+	VMINPS    Y3, Y8, Y3
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y3, Y3
+	VMOVUPS   128(R9)(BX*4), Y8
+	VMINPS    Y4, Y8, Y4
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y4, Y4
+	VMOVUPS   160(R9)(BX*4), Y8
+	VMINPS    Y5, Y8, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y5, Y5
+	VMOVUPS   192(R9)(BX*4), Y8
+	VMINPS    Y6, Y8, Y6
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y6, Y6
+	VMOVUPS   224(R9)(BX*4), Y8
+	VMINPS    Y7, Y8, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y7, Y7
+	JMP       done
+
+from56:
+	CMPQ         R8, $0x0000003b
+	JGE          from59
+	CMPQ         R8, $0x00000039
+	JGE          from57
+	VBROADCASTSS (R9), Y8
+	VMINPS       Y0, Y8, Y0
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y0, Y0
+	VMINPS       Y1, Y8, Y1
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y1, Y1
+	VMINPS       Y2, Y8, Y2
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y2, Y2
+	VMINPS       Y3, Y8, Y3
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y3, Y3
+	VMINPS       Y4, Y8, Y4
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y4, Y4
+	VMINPS       Y5, Y8, Y5
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y5, Y5
+	VMINPS       Y6, Y8, Y6
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y6, Y6
+	VMINPS       Y7, Y8, Y7
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
+	JMP          done
+
+from57:
+	CMPQ      R8, $0x0000003a
+	JGE       from58
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMINPS    Y0, Y8, Y0
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMINPS    Y1, Y8, Y1
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMINPS    Y2, Y8, Y2
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMINPS    Y3, Y8, Y3
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMINPS    Y4, Y8, Y4
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMINPS    Y5, Y8, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMINPS    Y6, Y8, Y6
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMINPS    Y7, Y8, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y7, Y7
+	JMP       done
+
+from58:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y0, Y8, Y0
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y1, Y8, Y1
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y2, Y8, Y2
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y3, Y8, Y3
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y4, Y8, Y4
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y5, Y8, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y6, Y8, Y6
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMINPS    Y7, Y8, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y8, Y7, Y7
+	JMP       done
+
+from59:
+	CMPQ      R8, $0x0000003c
+	JGE       from60
+	VMOVUPS   (R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y0, Y0
+	VBLENDVPS Y0, Y8, Y9, Y0
+	VMOVUPS   32(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y1, Y1
+	VBLENDVPS Y1, Y8, Y9, Y1
+	VMOVUPS   64(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y2, Y2
+	VBLENDVPS Y2, Y8, Y9, Y2
+	VMOVUPS   96(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y3, Y3
+	VBLENDVPS Y3, Y8, Y9, Y3
+	VMOVUPS   128(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y4, Y4
+	VBLENDVPS Y4, Y8, Y9, Y4
+	VMOVUPS   160(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y5, Y5
+	VBLENDVPS Y5, Y8, Y9, Y5
+	VMOVUPS   192(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y6, Y6
+	VBLENDVPS Y6, Y8, Y9, Y6
+	VMOVUPS   224(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y7, Y7
+	VBLENDVPS Y7, Y8, Y9, Y7
+	JMP       done
+
+from60:
+	CMPQ         R8, $0x0000003d
+	JGE          from61
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y0, Y0
+	VBLENDVPS    Y0, Y8, Y9, Y0
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y1, Y1
+	VBLENDVPS    Y1, Y8, Y9, Y1
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y2, Y2
+	VBLENDVPS    Y2, Y8, Y9, Y2
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y3, Y3
+	VBLENDVPS    Y3, Y8, Y9, Y3
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y4, Y4
+	VBLENDVPS    Y4, Y8, Y9, Y4
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y9, Y5
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y9, Y6
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y7, Y7
+	VBLENDVPS    Y7, Y8, Y9, Y7
+	JMP          done
+
+from61:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y0, Y0
+	VBLENDVPS Y0, Y8, Y9, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y1, Y1
+	VBLENDVPS Y1, Y8, Y9, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y2, Y2
+	VBLENDVPS Y2, Y8, Y9, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y3, Y3
+	VBLENDVPS Y3, Y8, Y9, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y4, Y4
+	VBLENDVPS Y4, Y8, Y9, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y5, Y5
+	VBLENDVPS Y5, Y8, Y9, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y6, Y6
+	VBLENDVPS Y6, Y8, Y9, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y7, Y7
+	VBLENDVPS Y7, Y8, Y9, Y7
+	JMP       done
+
+from62:
+	CMPQ      R8, $0x00000048
+	JGE       from72
+	CMPQ      R8, $0x00000043
+	JGE       from67
+	CMPQ      R8, $0x00000040
+	JGE       from64
+	CMPQ      R8, $0x0000003f
+	JGE       from63
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y0, Y0
+	VBLENDVPS Y0, Y8, Y9, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y1, Y1
+	VBLENDVPS Y1, Y8, Y9, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y2, Y2
+	VBLENDVPS Y2, Y8, Y9, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y3, Y3
+	VBLENDVPS Y3, Y8, Y9, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y4, Y4
+	VBLENDVPS Y4, Y8, Y9, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y5, Y5
+	VBLENDVPS Y5, Y8, Y9, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y6, Y6
+	VBLENDVPS Y6, Y8, Y9, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y7, Y7
+	VBLENDVPS Y7, Y8, Y9, Y7
+	JMP       done
+
+from63:
+	VMOVUPS   (R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y0, Y9, Y0
+	VMOVUPS   32(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y1, Y9, Y1
+	VMOVUPS   64(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y2, Y9, Y2
+	VMOVUPS   96(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y3, Y9, Y3
+	VMOVUPS   128(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y4, Y9, Y4
+	VMOVUPS   160(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y5, Y9, Y5
+	VMOVUPS   192(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y6, Y9, Y6
+	VMOVUPS   224(R9)(BX*4), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y7, Y9, Y7
+	JMP       done
+
+from64:
+	CMPQ         R8, $0x00000041
+	JGE          from65
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y0, Y9, Y0
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y1, Y9, Y1
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y2, Y9, Y2
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y3, Y9, Y3
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y4, Y9, Y4
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y5, Y9, Y5
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y10
+	VBLENDVPS    Y10, Y6, Y9, Y6
+	VMOVUPS      ·const_zero+0(SB), Y9
+	VCMPPS       $0x16, Y9, Y8, Y8
+	VBLENDVPS    Y8, Y7, Y9, Y7
+	JMP          done
+
+from65:
+	CMPQ      R8, $0x00000042
+	JGE       from66
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y0, Y9, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y1, Y9, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y2, Y9, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y3, Y9, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y4, Y9, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y5, Y9, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y6, Y9, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y7, Y9, Y7
+	JMP       done
+
+from66:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y0, Y9, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y1, Y9, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y2, Y9, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y3, Y9, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y4, Y9, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y5, Y9, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y6, Y9, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_zero+0(SB), Y9
+	VCMPPS    $0x16, Y9, Y8, Y8
+	VBLENDVPS Y8, Y7, Y9, Y7
+	JMP       done
+
+from67:
+	CMPQ    R8, $0x00000045
+	JGE     from69
+	CMPQ    R8, $0x00000044
+	JGE     from68
+	VMOVUPS (R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y0, Y0, Y0
+	VSUBPS  Y0, Y9, Y0
+	VMULPS  Y8, Y0, Y0
+	VMOVUPS 32(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y1, Y1, Y1
+	VSUBPS  Y1, Y9, Y1
+	VMULPS  Y8, Y1, Y1
+	VMOVUPS 64(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y2, Y2, Y2
+	VSUBPS  Y2, Y9, Y2
+	VMULPS  Y8, Y2, Y2
+	VMOVUPS 96(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y3, Y3, Y3
+	VSUBPS  Y3, Y9, Y3
+	VMULPS  Y8, Y3, Y3
+	VMOVUPS 128(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y4, Y4, Y4
+	VSUBPS  Y4, Y9, Y4
+	VMULPS  Y8, Y4, Y4
+	VMOVUPS 160(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y5, Y5, Y5
+	VSUBPS  Y5, Y9, Y5
+	VMULPS  Y8, Y5, Y5
+	VMOVUPS 192(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y6, Y6, Y6
+	VSUBPS  Y6, Y9, Y6
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS 224(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y7, Y7, Y7
+	VSUBPS  Y7, Y9, Y7
+	VMULPS  Y8, Y7, Y7
+	JMP     done
+
+from68:
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y0, Y0, Y0
+	VSUBPS       Y0, Y9, Y0
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y1, Y1, Y1
+	VSUBPS       Y1, Y9, Y1
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y2, Y2, Y2
+	VSUBPS       Y2, Y9, Y2
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y3, Y3, Y3
+	VSUBPS       Y3, Y9, Y3
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y4, Y4, Y4
+	VSUBPS       Y4, Y9, Y4
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y5, Y5, Y5
+	VSUBPS       Y5, Y9, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y6, Y6, Y6
+	VSUBPS       Y6, Y9, Y6
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y7, Y7, Y7
+	VSUBPS       Y7, Y9, Y7
+	VMULPS       Y8, Y7, Y7
+	JMP          done
+
+from69:
+	CMPQ      R8, $0x00000046
+	JGE       from70
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y0, Y0, Y0
+	VSUBPS    Y0, Y9, Y0
+	VMULPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y1, Y1, Y1
+	VSUBPS    Y1, Y9, Y1
+	VMULPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y2, Y2, Y2
+	VSUBPS    Y2, Y9, Y2
+	VMULPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y3, Y3, Y3
+	VSUBPS    Y3, Y9, Y3
+	VMULPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y4, Y4, Y4
+	VSUBPS    Y4, Y9, Y4
+	VMULPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y5, Y5, Y5
+	VSUBPS    Y5, Y9, Y5
+	VMULPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y6, Y6, Y6
+	VSUBPS    Y6, Y9, Y6
+	VMULPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y7, Y7, Y7
+	VSUBPS    Y7, Y9, Y7
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from70:
+	CMPQ      R8, $0x00000047
+	JGE       from71
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y0, Y0, Y0
+	VSUBPS    Y0, Y9, Y0
+	VMULPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y1, Y1, Y1
+	VSUBPS    Y1, Y9, Y1
+	VMULPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y2, Y2, Y2
+	VSUBPS    Y2, Y9, Y2
+	VMULPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y3, Y3, Y3
+	VSUBPS    Y3, Y9, Y3
+	VMULPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y4, Y4, Y4
+	VSUBPS    Y4, Y9, Y4
+	VMULPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y5, Y5, Y5
+	VSUBPS    Y5, Y9, Y5
+	VMULPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y6, Y6, Y6
+	VSUBPS    Y6, Y9, Y6
+	VMULPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y7, Y7, Y7
+	VSUBPS    Y7, Y9, Y7
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from71:
+	VMOVUPS (R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS 32(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y1, Y8, Y1
+	VMOVUPS 64(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y2, Y8, Y2
+	VMOVUPS 96(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y3, Y8, Y3
+	VMOVUPS 128(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y4, Y8, Y4
+	VMOVUPS 160(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y5, Y8, Y5
+	VMOVUPS 192(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y6, Y8, Y6
+	VMOVUPS 224(R9)(BX*4), Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VMULPS  Y8, Y8, Y8
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y7, Y8, Y7
+	JMP     done
+
+from72:
+	CMPQ         R8, $0x0000004d
+	JGE          from77
+	CMPQ         R8, $0x0000004a
+	JGE          from74
+	CMPQ         R8, $0x00000049
+	JGE          from73
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y1, Y9, Y1
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y2, Y9, Y2
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y3, Y9, Y3
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y4, Y9, Y4
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y5, Y9, Y5
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMULPS       Y6, Y9, Y6
+	VMOVUPS      ·const_one+0(SB), Y9
+	VMULPS       Y8, Y8, Y8
+	VSUBPS       Y8, Y9, Y8
+	VMULPS       Y7, Y8, Y7
+	JMP          done
+
+from73:
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y7, Y8, Y7
+	JMP       done
+
+from74:
+	CMPQ      R8, $0x0000004b
+	JGE       from75
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VMULPS    Y8, Y8, Y8
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y7, Y8, Y7
+	JMP       done
+
+from75:
+	CMPQ    R8, $0x0000004c
+	JGE     from76
+	VMOVUPS (R9)(BX*4), Y8
+	VMULPS  Y8, Y0, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y0, Y9, Y0
+	VMULPS  Y8, Y0, Y0
+	VMOVUPS 32(R9)(BX*4), Y8
+	VMULPS  Y8, Y1, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y1, Y9, Y1
+	VMULPS  Y8, Y1, Y1
+	VMOVUPS 64(R9)(BX*4), Y8
+	VMULPS  Y8, Y2, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y2, Y9, Y2
+	VMULPS  Y8, Y2, Y2
+	VMOVUPS 96(R9)(BX*4), Y8
+	VMULPS  Y8, Y3, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y3, Y9, Y3
+	VMULPS  Y8, Y3, Y3
+	VMOVUPS 128(R9)(BX*4), Y8
+	VMULPS  Y8, Y4, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y4, Y9, Y4
+	VMULPS  Y8, Y4, Y4
+	VMOVUPS 160(R9)(BX*4), Y8
+	VMULPS  Y8, Y5, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y5, Y9, Y5
+	VMULPS  Y8, Y5, Y5
+	VMOVUPS 192(R9)(BX*4), Y8
+	VMULPS  Y8, Y6, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y6, Y9, Y6
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS 224(R9)(BX*4), Y8
+	VMULPS  Y8, Y7, Y8
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y7, Y9, Y7
+	VMULPS  Y8, Y7, Y7
+	JMP     done
+
+from76:
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y0, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y0, Y10, Y0
+	VMULPS       Y9, Y0, Y0
+	VMULPS       Y8, Y1, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y1, Y10, Y1
+	VMULPS       Y9, Y1, Y1
+	VMULPS       Y8, Y2, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y2, Y10, Y2
+	VMULPS       Y9, Y2, Y2
+	VMULPS       Y8, Y3, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y3, Y10, Y3
+	VMULPS       Y9, Y3, Y3
+	VMULPS       Y8, Y4, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y4, Y10, Y4
+	VMULPS       Y9, Y4, Y4
+	VMULPS       Y8, Y5, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y5, Y10, Y5
+	VMULPS       Y9, Y5, Y5
+	VMULPS       Y8, Y6, Y9
+	VMOVUPS      ·const_one+0(SB), Y10
+	VSUBPS       Y6, Y10, Y6
+	VMULPS       Y9, Y6, Y6
+	VMULPS       Y8, Y7, Y8
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y7, Y9, Y7
+	VMULPS       Y8, Y7, Y7
+	JMP          done
+
+from77:
+	CMPQ      R8, $0x00000050
+	JGE       from80
+	CMPQ      R8, $0x0000004e
+	JGE       from78
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMULPS    Y8, Y0, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y0, Y9, Y0
+	VMULPS    Y8, Y0, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMULPS    Y8, Y1, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y1, Y9, Y1
+	VMULPS    Y8, Y1, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMULPS    Y8, Y2, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y2, Y9, Y2
+	VMULPS    Y8, Y2, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMULPS    Y8, Y3, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y3, Y9, Y3
+	VMULPS    Y8, Y3, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMULPS    Y8, Y4, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y4, Y9, Y4
+	VMULPS    Y8, Y4, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMULPS    Y8, Y5, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y5, Y9, Y5
+	VMULPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMULPS    Y8, Y6, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y6, Y9, Y6
+	VMULPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMULPS    Y8, Y7, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y7, Y9, Y7
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from78:
+	CMPQ      R8, $0x0000004f
+	JGE       from79
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y0, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y0, Y9, Y0
+	VMULPS    Y8, Y0, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y1, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y1, Y9, Y1
+	VMULPS    Y8, Y1, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y2, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y2, Y9, Y2
+	VMULPS    Y8, Y2, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y3, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y3, Y9, Y3
+	VMULPS    Y8, Y3, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y4, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y4, Y9, Y4
+	VMULPS    Y8, Y4, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y5, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y5, Y9, Y5
+	VMULPS    Y8, Y5, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y6, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y6, Y9, Y6
+	VMULPS    Y8, Y6, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y8, Y7, Y8
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y7, Y9, Y7
+	VMULPS    Y8, Y7, Y7
+	JMP       done
+
+from79:
+	VMOVUPS (R9)(BX*4), Y8
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS 32(R9)(BX*4), Y8
+	VMULPS  Y1, Y8, Y1
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y1, Y8, Y1
+	VMOVUPS 64(R9)(BX*4), Y8
+	VMULPS  Y2, Y8, Y2
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y2, Y8, Y2
+	VMOVUPS 96(R9)(BX*4), Y8
+	VMULPS  Y3, Y8, Y3
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y3, Y8, Y3
+	VMOVUPS 128(R9)(BX*4), Y8
+	VMULPS  Y4, Y8, Y4
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y4, Y8, Y4
+	VMOVUPS 160(R9)(BX*4), Y8
+	VMULPS  Y5, Y8, Y5
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y5, Y8, Y5
+	VMOVUPS 192(R9)(BX*4), Y8
+	VMULPS  Y6, Y8, Y6
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y6, Y8, Y6
+	VMOVUPS 224(R9)(BX*4), Y8
+	VMULPS  Y7, Y8, Y7
+	VMOVUPS ·const_one+0(SB), Y9
+	VSUBPS  Y8, Y9, Y8
+	VMULPS  Y7, Y8, Y7
+	JMP     done
+
+from80:
+	CMPQ         R8, $0x00000051
+	JGE          from81
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y0, Y9, Y0
+	VMULPS       Y1, Y8, Y1
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y1, Y9, Y1
+	VMULPS       Y2, Y8, Y2
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y2, Y9, Y2
+	VMULPS       Y3, Y8, Y3
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y3, Y9, Y3
+	VMULPS       Y4, Y8, Y4
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y4, Y9, Y4
+	VMULPS       Y5, Y8, Y5
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y5, Y9, Y5
+	VMULPS       Y6, Y8, Y6
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y6, Y9, Y6
+	VMULPS       Y7, Y8, Y7
+	VMOVUPS      ·const_one+0(SB), Y9
+	VSUBPS       Y8, Y9, Y8
+	VMULPS       Y7, Y8, Y7
+	JMP          done
+
+from81:
+	CMPQ      R8, $0x00000052
+	JGE       from82
+	VCVTPH2PS (R9)(BX*2), Y8
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y0, Y8, Y0
+	VCVTPH2PS 16(R9)(BX*2), Y8
+	VMULPS    Y1, Y8, Y1
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y1, Y8, Y1
+	VCVTPH2PS 32(R9)(BX*2), Y8
+	VMULPS    Y2, Y8, Y2
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y2, Y8, Y2
+	VCVTPH2PS 48(R9)(BX*2), Y8
+	VMULPS    Y3, Y8, Y3
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y3, Y8, Y3
+	VCVTPH2PS 64(R9)(BX*2), Y8
+	VMULPS    Y4, Y8, Y4
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y4, Y8, Y4
+	VCVTPH2PS 80(R9)(BX*2), Y8
+	VMULPS    Y5, Y8, Y5
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y5, Y8, Y5
+	VCVTPH2PS 96(R9)(BX*2), Y8
+	VMULPS    Y6, Y8, Y6
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y6, Y8, Y6
+	VCVTPH2PS 112(R9)(BX*2), Y8
+	VMULPS    Y7, Y8, Y7
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y7, Y8, Y7
+	JMP       done
+
+from82:
+	VPMOVZXWD (R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y0, Y8, Y0
+	VPMOVZXWD 16(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y1, Y8, Y1
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y1, Y8, Y1
+	VPMOVZXWD 32(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y2, Y8, Y2
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y2, Y8, Y2
+	VPMOVZXWD 48(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y3, Y8, Y3
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y3, Y8, Y3
+	VPMOVZXWD 64(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y4, Y8, Y4
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y4, Y8, Y4
+	VPMOVZXWD 80(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y5, Y8, Y5
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y5, Y8, Y5
+	VPMOVZXWD 96(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y6, Y8, Y6
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y6, Y8, Y6
+	VPMOVZXWD 112(R9)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMULPS    Y7, Y8, Y7
+	VMOVUPS   ·const_one+0(SB), Y9
+	VSUBPS    Y8, Y9, Y8
+	VMULPS    Y7, Y8, Y7
 
 done:
 	DECQ DI

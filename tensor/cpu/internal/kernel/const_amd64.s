@@ -442,6 +442,56 @@ DATA ·const_bfQuiet+48(SB)/8, $0x0000004000000040
 DATA ·const_bfQuiet+56(SB)/8, $0x0000004000000040
 GLOBL ·const_bfQuiet(SB), RODATA|NOPTR, $64
 
+DATA ·const_byteOne+0(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+8(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+16(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+24(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+32(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+40(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+48(SB)/8, $0x0101010101010101
+DATA ·const_byteOne+56(SB)/8, $0x0101010101010101
+GLOBL ·const_byteOne(SB), RODATA|NOPTR, $64
+
+DATA ·const_lowByte+0(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+8(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+16(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+24(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+32(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+40(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+48(SB)/8, $0x00ff00ff00ff00ff
+DATA ·const_lowByte+56(SB)/8, $0x00ff00ff00ff00ff
+GLOBL ·const_lowByte(SB), RODATA|NOPTR, $64
+
+DATA ·const_wordByte+0(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+8(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+16(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+24(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+32(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+40(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+48(SB)/8, $0x000000ff000000ff
+DATA ·const_wordByte+56(SB)/8, $0x000000ff000000ff
+GLOBL ·const_wordByte(SB), RODATA|NOPTR, $64
+
+DATA ·const_halfAbs+0(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+8(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+16(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+24(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+32(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+40(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+48(SB)/8, $0x7fff7fff7fff7fff
+DATA ·const_halfAbs+56(SB)/8, $0x7fff7fff7fff7fff
+GLOBL ·const_halfAbs(SB), RODATA|NOPTR, $64
+
+DATA ·const_byteMost+0(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+8(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+16(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+24(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+32(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+40(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+48(SB)/8, $0x437f0000437f0000
+DATA ·const_byteMost+56(SB)/8, $0x437f0000437f0000
+GLOBL ·const_byteMost(SB), RODATA|NOPTR, $64
+
 DATA ·const_log8+0(SB)/8, $0x3d9021bb3d9021bb
 DATA ·const_log8+8(SB)/8, $0x3d9021bb3d9021bb
 DATA ·const_log8+16(SB)/8, $0x3d9021bb3d9021bb
@@ -1081,6 +1131,16 @@ DATA ·const_bias64+40(SB)/8, $0x00000000000003ff
 DATA ·const_bias64+48(SB)/8, $0x00000000000003ff
 DATA ·const_bias64+56(SB)/8, $0x00000000000003ff
 GLOBL ·const_bias64(SB), RODATA|NOPTR, $64
+
+DATA ·const_byteMost64+0(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+8(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+16(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+24(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+32(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+40(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+48(SB)/8, $0x406fe00000000000
+DATA ·const_byteMost64+56(SB)/8, $0x406fe00000000000
+GLOBL ·const_byteMost64(SB), RODATA|NOPTR, $64
 
 DATA ·const_two64+0(SB)/8, $0x4000000000000000
 DATA ·const_two64+8(SB)/8, $0x4000000000000000
@@ -1827,6 +1887,12 @@ DATA ·const_lowerHalf+40(SB)/8, $0x00000000ffffffff
 DATA ·const_lowerHalf+48(SB)/8, $0x00000000ffffffff
 DATA ·const_lowerHalf+56(SB)/8, $0x00000000ffffffff
 GLOBL ·const_lowerHalf(SB), RODATA|NOPTR, $64
+
+DATA ·const_packed+0(SB)/8, $0x0000000400000000
+DATA ·const_packed+8(SB)/8, $0x0000000500000001
+DATA ·const_packed+16(SB)/8, $0x0000000600000002
+DATA ·const_packed+24(SB)/8, $0x0000000700000003
+GLOBL ·const_packed(SB), RODATA|NOPTR, $32
 
 DATA ·const_oneDouble+0(SB)/8, $0x3ff0000000000000
 GLOBL ·const_oneDouble(SB), RODATA|NOPTR, $8

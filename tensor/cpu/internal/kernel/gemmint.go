@@ -2,7 +2,7 @@ package kernel
 
 import "sync/atomic"
 
-// Integer is the set of element types of integers that [Gemm] multiplies.
+// Integer is the set of integer types of [GemmInts] and [Plain].
 type Integer interface{ ~int32 | ~int64 | ~uint8 }
 
 const (

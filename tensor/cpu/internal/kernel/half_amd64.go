@@ -13,3 +13,29 @@ func convertBy[T, U any](lanes int, f func(n int, dst *T, x *U), rest func(dst [
 		rest(dst, x)
 	}
 }
+
+// pairBy is convertBy of two operands.
+func pairBy[T, U any](lanes int, f func(n int, dst *T, a, b *U), rest func(dst []T, a, b []U)) func(dst []T, a, b []U) {
+	return func(dst []T, a, b []U) {
+		a, b = a[:len(dst)], b[:len(dst)]
+		for len(dst) >= lanes {
+			n := min(len(dst), chunk) &^ (lanes - 1)
+			f(n, &dst[0], &a[0], &b[0])
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+		rest(dst, a, b)
+	}
+}
+
+// clampBy is convertBy between two bounds.
+func clampBy[T any](lanes int, f func(n int, dst, a, lo, hi *T), rest func(dst, x []T, lo, hi T)) func(dst, x []T, lo, hi T) {
+	return func(dst, x []T, lo, hi T) {
+		x = x[:len(dst)]
+		for len(dst) >= lanes {
+			n := min(len(dst), chunk) &^ (lanes - 1)
+			f(n, &dst[0], &x[0], &lo, &hi)
+			dst, x = dst[n:], x[n:]
+		}
+		rest(dst, x, lo, hi)
+	}
+}

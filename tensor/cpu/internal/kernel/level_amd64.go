@@ -20,3 +20,13 @@ func accelerate(t *Table[float32], l Level) {
 		accelerateAVX2(t)
 	}
 }
+
+// acceleratePlain replaces all kernels of a portable table by those of level l, which is
+// supported and not Go.
+func acceleratePlain(p *Plain, l Level) {
+	if l == AVX512 {
+		setPlainAVX512(p)
+	} else {
+		setPlainAVX2(p)
+	}
+}

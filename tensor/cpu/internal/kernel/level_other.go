@@ -2,7 +2,10 @@
 
 package kernel
 
-// accelerate and accelerateDoubles are never called here: no level but Go is supported.
+// These are never called here: no level but Go is supported.
+
 func accelerate(*Table[float32], Level) {}
 
 func accelerateDoubles(*Table[float64], Level) {}
+
+func acceleratePlain(*Plain, Level) {}

@@ -67,12 +67,15 @@ func portableArithmetic[T Float]() Arithmetic[T] {
 
 		Keep: keepGo[T],
 		Axpy: axpyGo[T],
+
+		AdamM: adamMGo[T], AdamV: adamVGo[T], AdamP: adamPGo[T],
 	}
 }
 
 func portableFunctions[T Float]() Functions[T] {
 	return Functions[T]{
 		Neg:      mapUnary(func(x T) T { return -x }),
+		Sign:     mapUnary(sign[T]),
 		Floor:    via[T](math.Floor),
 		Ceil:     via[T](math.Ceil),
 		Abs:      via[T](math.Abs),
@@ -130,6 +133,16 @@ func via2[T Float](f func(a, b float64) float64) Binary[T] {
 	return mapBinary(func(a, b T) T { return T(f(float64(a), float64(b))) })
 }
 
+func sign[T Float](x T) T {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x
+}
+
 func sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 func sigmoid(x float64) float64   { return 1 / (1 + math.Exp(-x)) }
@@ -163,21 +176,21 @@ func geluTanhGrad(x, dy float64) float64 {
 	return dy * (s + x*s*(1-s)*2*geluRoot*(1+3*geluCubic*x*x))
 }
 
-func addGo[T Float](dst, a, b []T) {
+func addGo[T Number](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v + b[i]
 	}
 }
 
-func subGo[T Float](dst, a, b []T) {
+func subGo[T Number](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v - b[i]
 	}
 }
 
-func mulGo[T Float](dst, a, b []T) {
+func mulGo[T Number](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v * b[i]

@@ -150,3 +150,24 @@ func addGradGo[T Float](dst, dw, x, dy []T, shift, scale T) {
 		dst[i] = dw[i] + dy[i]*((v+shift)*scale)
 	}
 }
+
+func adamMGo[T Float](dst, m, g []T, keep, rest T) {
+	m, g = m[:len(dst)], g[:len(dst)]
+	for i, v := range g {
+		dst[i] = keep*m[i] + rest*v
+	}
+}
+
+func adamVGo[T Float](dst, v, g []T, keep, rest T) {
+	v, g = v[:len(dst)], g[:len(dst)]
+	for i, x := range g {
+		dst[i] = keep*v[i] + rest*(x*x)
+	}
+}
+
+func adamPGo[T Float](dst, p, m, v []T, decay, rate, root, eps T) {
+	p, m, v = p[:len(dst)], m[:len(dst)], v[:len(dst)]
+	for i, x := range p {
+		dst[i] = decay*x - rate*(m[i]/(sqrt(v[i])*root+eps))
+	}
+}

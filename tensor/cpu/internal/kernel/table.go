@@ -158,6 +158,12 @@ type Arithmetic[T Float] struct {
 	Keep func(dst, a, b []T, least, scale T)
 	// Axpy is dst[i] = a*x[i] + y[i], rounded once; dst is usually y.
 	Axpy func(dst, x, y []T, a T)
+
+	// AdamM is dst = m*keep + g*rest, AdamV dst = v*keep + g²*rest, and AdamP
+	// dst = p*decay - m*rate/(√v*root+eps): the parts of AdamW, with its bits.
+	AdamM func(dst, m, g []T, keep, rest T)
+	AdamV func(dst, v, g []T, keep, rest T)
+	AdamP func(dst, p, m, v []T, decay, rate, root, eps T)
 }
 
 // Conversions change element types and fill. The operands of all but
@@ -189,6 +195,7 @@ type Conversions[T Float] struct {
 // ulp of max(|result|, 1).
 type Functions[T Float] struct {
 	Neg      Unary[T] // -x
+	Sign     Unary[T] // -1 or 1; x if that is 0 or NaN
 	Floor    Unary[T] // rounded down
 	Ceil     Unary[T] // rounded up
 	Abs      Unary[T] // |x|

@@ -84,6 +84,7 @@ func accelerateAVX512(t *Table[float32]) {
 	t.Square = each110(squareAVX512)
 	t.Floor = each110(floorAVX512)
 	t.Ceil = each110(ceilAVX512)
+	t.Sign = each110(signAVX512)
 	t.Sqrt = each110(sqrtAVX512)
 	t.Rsqrt = each110(rsqrtAVX512)
 	t.Recip = each110(recipAVX512)
@@ -91,6 +92,9 @@ func accelerateAVX512(t *Table[float32]) {
 	t.ReLUGrad = each120(reluGradAVX512)
 	t.Keep = each122(keepAVX512)
 	t.Axpy = each121(axpyAVX512)
+	t.AdamM = each122(adamMAVX512)
+	t.AdamV = each122(adamVAVX512)
+	t.AdamP = each134(adamPAVX512)
 	t.Exp = each110(expAVX512)
 	t.Tanh = each110(tanhAVX512)
 	t.Erf = each110(erfAVX512)
@@ -163,6 +167,7 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.Square = each110(squareF64AVX512)
 	t.Floor = each110(floorF64AVX512)
 	t.Ceil = each110(ceilF64AVX512)
+	t.Sign = each110(signF64AVX512)
 	t.Sqrt = each110(sqrtF64AVX512)
 	t.Rsqrt = each110(rsqrtF64AVX512)
 	t.Recip = each110(recipF64AVX512)
@@ -170,6 +175,9 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.ReLUGrad = each120(reluGradF64AVX512)
 	t.Keep = each122(keepF64AVX512)
 	t.Axpy = each121(axpyF64AVX512)
+	t.AdamM = each122(adamMF64AVX512)
+	t.AdamV = each122(adamVF64AVX512)
+	t.AdamP = each134(adamPF64AVX512)
 	t.Sum = sum010(sumF64AVX512)
 	t.Dot = sum020(dotF64AVX512)
 	t.SumSqDev = sum011(sumSqDevF64AVX512)
@@ -188,6 +196,82 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.TanhGrad = each120(tanhGradF64AVX512)
 	t.SiLUGrad = each120(siluGradF64AVX512)
 	t.GELUTanhGrad = each120(geluTanhGradF64AVX512)
+}
+
+// setPlainAVX512 sets the kernels of p that have AVX512 assembly.
+func setPlainAVX512(p *Plain) {
+	p.And = pairBy(64, bitsAndAVX512, bitsAndGo)
+	p.Or = pairBy(64, bitsOrAVX512, bitsOrGo)
+	p.Xor = pairBy(64, bitsXorAVX512, bitsXorGo)
+	p.Not = convertBy(64, bitsNotAVX512, bitsNotGo)
+	p.U8.Add = pairBy(64, addU8AVX512, addGo[uint8])
+	p.U8.Sub = pairBy(64, subU8AVX512, subGo[uint8])
+	p.U8.Mul = pairBy(64, mulU8AVX512, mulGo[uint8])
+	p.U8.Max = pairBy(64, maxU8AVX512, maxGo[uint8])
+	p.U8.Min = pairBy(64, minU8AVX512, minGo[uint8])
+	p.U8.Neg = convertBy(64, negU8AVX512, negIntsGo[uint8])
+	p.U8.Abs = convertBy(64, absU8AVX512, absIntsGo[uint8])
+	p.U8.ReLU = convertBy(64, reluU8AVX512, reluIntsGo[uint8])
+	p.U8.Sign = convertBy(64, signU8AVX512, signIntsGo[uint8])
+	p.U8.Clamp = clampBy(64, clampU8AVX512, clampGo[uint8])
+	p.I32.Add = pairBy(16, addI32AVX512, addGo[int32])
+	p.I32.Sub = pairBy(16, subI32AVX512, subGo[int32])
+	p.I32.Mul = pairBy(16, mulI32AVX512, mulGo[int32])
+	p.I32.Max = pairBy(16, maxI32AVX512, maxGo[int32])
+	p.I32.Min = pairBy(16, minI32AVX512, minGo[int32])
+	p.I32.Neg = convertBy(16, negI32AVX512, negIntsGo[int32])
+	p.I32.Abs = convertBy(16, absI32AVX512, absIntsGo[int32])
+	p.I32.ReLU = convertBy(16, reluI32AVX512, reluIntsGo[int32])
+	p.I32.Sign = convertBy(16, signI32AVX512, signIntsGo[int32])
+	p.I32.Clamp = clampBy(16, clampI32AVX512, clampGo[int32])
+	p.I64.Add = pairBy(8, addI64AVX512, addGo[int64])
+	p.I64.Sub = pairBy(8, subI64AVX512, subGo[int64])
+	p.I64.Mul = pairBy(8, mulI64AVX512, mulGo[int64])
+	p.I64.Max = pairBy(8, maxI64AVX512, maxGo[int64])
+	p.I64.Min = pairBy(8, minI64AVX512, minGo[int64])
+	p.I64.Neg = convertBy(8, negI64AVX512, negIntsGo[int64])
+	p.I64.Abs = convertBy(8, absI64AVX512, absIntsGo[int64])
+	p.I64.ReLU = convertBy(8, reluI64AVX512, reluIntsGo[int64])
+	p.I64.Sign = convertBy(8, signI64AVX512, signIntsGo[int64])
+	p.I64.Clamp = clampBy(8, clampI64AVX512, clampGo[int64])
+	p.U8.Eq = pairBy(64, eqU8AVX512, eqGo[uint8])
+	p.U8.Ne = pairBy(64, neU8AVX512, neGo[uint8])
+	p.U8.Lt = pairBy(64, ltU8AVX512, ltGo[uint8])
+	p.U8.Le = pairBy(64, leU8AVX512, leGo[uint8])
+	p.I32.Eq = pairBy(16, eqI32AVX512, eqGo[int32])
+	p.I32.Ne = pairBy(16, neI32AVX512, neGo[int32])
+	p.I32.Lt = pairBy(16, ltI32AVX512, ltGo[int32])
+	p.I32.Le = pairBy(16, leI32AVX512, leGo[int32])
+	p.I64.Eq = pairBy(8, eqI64AVX512, eqGo[int64])
+	p.I64.Ne = pairBy(8, neI64AVX512, neGo[int64])
+	p.I64.Lt = pairBy(8, ltI64AVX512, ltGo[int64])
+	p.I64.Le = pairBy(8, leI64AVX512, leGo[int64])
+	p.F32.Eq = pairBy(16, eqF32AVX512, eqGo[float32])
+	p.F32.Ne = pairBy(16, neF32AVX512, neGo[float32])
+	p.F32.Lt = pairBy(16, ltF32AVX512, ltGo[float32])
+	p.F32.Le = pairBy(16, leF32AVX512, leGo[float32])
+	p.F64.Eq = pairBy(8, eqF64AVX512, eqGo[float64])
+	p.F64.Ne = pairBy(8, neF64AVX512, neGo[float64])
+	p.F64.Lt = pairBy(8, ltF64AVX512, ltGo[float64])
+	p.F64.Le = pairBy(8, leF64AVX512, leGo[float64])
+	p.U8ToBool = convertBy(64, truthsU8AVX512, truthsGo[uint8])
+	p.HalfToBool = convertBy(32, truthsHalfAVX512, halfTruthsGo)
+	p.I32ToBool = convertBy(16, truthsI32AVX512, truthsGo[int32])
+	p.I64ToBool = convertBy(8, truthsI64AVX512, truthsGo[int64])
+	p.F32ToBool = convertBy(16, truthsF32AVX512, truthsGo[float32])
+	p.F64ToBool = convertBy(8, truthsF64AVX512, truthsGo[float64])
+	p.F32ToU8 = convertBy(16, bytesF32AVX512, cutBytesGo[float32])
+	p.F64ToU8 = convertBy(8, bytesF64AVX512, cutBytesGo[float64])
+	p.I32ToU8 = convertBy(16, bytesI32AVX512, convertGo[uint8, int32])
+	p.I64ToU8 = convertBy(8, bytesI64AVX512, convertGo[uint8, int64])
+	p.U8ToI32 = convertBy(16, wideI32AVX512, convertGo[int32, uint8])
+	p.U8ToI64 = convertBy(8, wideI64AVX512, convertGo[int64, uint8])
+	p.U8ToF32 = convertBy(16, wideF32AVX512, convertGo[float32, uint8])
+	p.U8ToF64 = convertBy(8, wideF64AVX512, convertGo[float64, uint8])
+	p.I32ToF32 = convertBy(16, singleI32AVX512, convertGo[float32, int32])
+	p.I32ToF64 = convertBy(8, doubleI32AVX512, convertGo[float64, int32])
+	p.I32ToI64 = convertBy(8, longI32AVX512, convertGo[int64, int32])
+	p.I64ToI32 = convertBy(8, wordI64AVX512, convertGo[int32, int64])
 }
 
 // gemmAVX2 returns the unit that computes products out of tiles.
@@ -262,6 +346,7 @@ func accelerateAVX2(t *Table[float32]) {
 	t.Square = each110(squareAVX2)
 	t.Floor = each110(floorAVX2)
 	t.Ceil = each110(ceilAVX2)
+	t.Sign = each110(signAVX2)
 	t.Sqrt = each110(sqrtAVX2)
 	t.Rsqrt = each110(rsqrtAVX2)
 	t.Recip = each110(recipAVX2)
@@ -269,6 +354,9 @@ func accelerateAVX2(t *Table[float32]) {
 	t.ReLUGrad = each120(reluGradAVX2)
 	t.Keep = each122(keepAVX2)
 	t.Axpy = each121(axpyAVX2)
+	t.AdamM = each122(adamMAVX2)
+	t.AdamV = each122(adamVAVX2)
+	t.AdamP = each134(adamPAVX2)
 	t.Exp = each110(expAVX2)
 	t.Tanh = each110(tanhAVX2)
 	t.Erf = each110(erfAVX2)
@@ -341,6 +429,7 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.Square = each110(squareF64AVX2)
 	t.Floor = each110(floorF64AVX2)
 	t.Ceil = each110(ceilF64AVX2)
+	t.Sign = each110(signF64AVX2)
 	t.Sqrt = each110(sqrtF64AVX2)
 	t.Rsqrt = each110(rsqrtF64AVX2)
 	t.Recip = each110(recipF64AVX2)
@@ -348,6 +437,9 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.ReLUGrad = each120(reluGradF64AVX2)
 	t.Keep = each122(keepF64AVX2)
 	t.Axpy = each121(axpyF64AVX2)
+	t.AdamM = each122(adamMF64AVX2)
+	t.AdamV = each122(adamVF64AVX2)
+	t.AdamP = each134(adamPF64AVX2)
 	t.Sum = sum010(sumF64AVX2)
 	t.Dot = sum020(dotF64AVX2)
 	t.SumSqDev = sum011(sumSqDevF64AVX2)
@@ -366,6 +458,82 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.TanhGrad = each120(tanhGradF64AVX2)
 	t.SiLUGrad = each120(siluGradF64AVX2)
 	t.GELUTanhGrad = each120(geluTanhGradF64AVX2)
+}
+
+// setPlainAVX2 sets the kernels of p that have AVX2 assembly.
+func setPlainAVX2(p *Plain) {
+	p.And = pairBy(32, bitsAndAVX2, bitsAndGo)
+	p.Or = pairBy(32, bitsOrAVX2, bitsOrGo)
+	p.Xor = pairBy(32, bitsXorAVX2, bitsXorGo)
+	p.Not = convertBy(32, bitsNotAVX2, bitsNotGo)
+	p.U8.Add = pairBy(32, addU8AVX2, addGo[uint8])
+	p.U8.Sub = pairBy(32, subU8AVX2, subGo[uint8])
+	p.U8.Mul = pairBy(32, mulU8AVX2, mulGo[uint8])
+	p.U8.Max = pairBy(32, maxU8AVX2, maxGo[uint8])
+	p.U8.Min = pairBy(32, minU8AVX2, minGo[uint8])
+	p.U8.Neg = convertBy(32, negU8AVX2, negIntsGo[uint8])
+	p.U8.Abs = convertBy(32, absU8AVX2, absIntsGo[uint8])
+	p.U8.ReLU = convertBy(32, reluU8AVX2, reluIntsGo[uint8])
+	p.U8.Sign = convertBy(32, signU8AVX2, signIntsGo[uint8])
+	p.U8.Clamp = clampBy(32, clampU8AVX2, clampGo[uint8])
+	p.I32.Add = pairBy(8, addI32AVX2, addGo[int32])
+	p.I32.Sub = pairBy(8, subI32AVX2, subGo[int32])
+	p.I32.Mul = pairBy(8, mulI32AVX2, mulGo[int32])
+	p.I32.Max = pairBy(8, maxI32AVX2, maxGo[int32])
+	p.I32.Min = pairBy(8, minI32AVX2, minGo[int32])
+	p.I32.Neg = convertBy(8, negI32AVX2, negIntsGo[int32])
+	p.I32.Abs = convertBy(8, absI32AVX2, absIntsGo[int32])
+	p.I32.ReLU = convertBy(8, reluI32AVX2, reluIntsGo[int32])
+	p.I32.Sign = convertBy(8, signI32AVX2, signIntsGo[int32])
+	p.I32.Clamp = clampBy(8, clampI32AVX2, clampGo[int32])
+	p.I64.Add = pairBy(4, addI64AVX2, addGo[int64])
+	p.I64.Sub = pairBy(4, subI64AVX2, subGo[int64])
+	p.I64.Mul = pairBy(4, mulI64AVX2, mulGo[int64])
+	p.I64.Max = pairBy(4, maxI64AVX2, maxGo[int64])
+	p.I64.Min = pairBy(4, minI64AVX2, minGo[int64])
+	p.I64.Neg = convertBy(4, negI64AVX2, negIntsGo[int64])
+	p.I64.Abs = convertBy(4, absI64AVX2, absIntsGo[int64])
+	p.I64.ReLU = convertBy(4, reluI64AVX2, reluIntsGo[int64])
+	p.I64.Sign = convertBy(4, signI64AVX2, signIntsGo[int64])
+	p.I64.Clamp = clampBy(4, clampI64AVX2, clampGo[int64])
+	p.U8.Eq = pairBy(32, eqU8AVX2, eqGo[uint8])
+	p.U8.Ne = pairBy(32, neU8AVX2, neGo[uint8])
+	p.U8.Lt = pairBy(32, ltU8AVX2, ltGo[uint8])
+	p.U8.Le = pairBy(32, leU8AVX2, leGo[uint8])
+	p.I32.Eq = pairBy(32, eqI32AVX2, eqGo[int32])
+	p.I32.Ne = pairBy(32, neI32AVX2, neGo[int32])
+	p.I32.Lt = pairBy(32, ltI32AVX2, ltGo[int32])
+	p.I32.Le = pairBy(32, leI32AVX2, leGo[int32])
+	p.I64.Eq = pairBy(32, eqI64AVX2, eqGo[int64])
+	p.I64.Ne = pairBy(32, neI64AVX2, neGo[int64])
+	p.I64.Lt = pairBy(32, ltI64AVX2, ltGo[int64])
+	p.I64.Le = pairBy(32, leI64AVX2, leGo[int64])
+	p.F32.Eq = pairBy(32, eqF32AVX2, eqGo[float32])
+	p.F32.Ne = pairBy(32, neF32AVX2, neGo[float32])
+	p.F32.Lt = pairBy(32, ltF32AVX2, ltGo[float32])
+	p.F32.Le = pairBy(32, leF32AVX2, leGo[float32])
+	p.F64.Eq = pairBy(32, eqF64AVX2, eqGo[float64])
+	p.F64.Ne = pairBy(32, neF64AVX2, neGo[float64])
+	p.F64.Lt = pairBy(32, ltF64AVX2, ltGo[float64])
+	p.F64.Le = pairBy(32, leF64AVX2, leGo[float64])
+	p.U8ToBool = convertBy(32, truthsU8AVX2, truthsGo[uint8])
+	p.HalfToBool = convertBy(32, truthsHalfAVX2, halfTruthsGo)
+	p.I32ToBool = convertBy(32, truthsI32AVX2, truthsGo[int32])
+	p.I64ToBool = convertBy(32, truthsI64AVX2, truthsGo[int64])
+	p.F32ToBool = convertBy(32, truthsF32AVX2, truthsGo[float32])
+	p.F64ToBool = convertBy(32, truthsF64AVX2, truthsGo[float64])
+	p.F32ToU8 = convertBy(32, bytesF32AVX2, cutBytesGo[float32])
+	p.F64ToU8 = convertBy(32, bytesF64AVX2, cutBytesGo[float64])
+	p.I32ToU8 = convertBy(32, bytesI32AVX2, convertGo[uint8, int32])
+	p.I64ToU8 = convertBy(32, bytesI64AVX2, convertGo[uint8, int64])
+	p.U8ToI32 = convertBy(8, wideI32AVX2, convertGo[int32, uint8])
+	p.U8ToI64 = convertBy(4, wideI64AVX2, convertGo[int64, uint8])
+	p.U8ToF32 = convertBy(8, wideF32AVX2, convertGo[float32, uint8])
+	p.U8ToF64 = convertBy(4, wideF64AVX2, convertGo[float64, uint8])
+	p.I32ToF32 = convertBy(8, singleI32AVX2, convertGo[float32, int32])
+	p.I32ToF64 = convertBy(4, doubleI32AVX2, convertGo[float64, int32])
+	p.I32ToI64 = convertBy(4, longI32AVX2, convertGo[int64, int32])
+	p.I64ToI32 = convertBy(8, wordI64AVX2, convertGo[int32, int64])
 }
 
 // each120 returns f over whole slices: 1 out, 2 in, and 0 numbers.
@@ -435,6 +603,18 @@ func each121[T Float](f func(n int, out0, in0, in1 *T, s0 T)) func(out0, in0, in
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0], &in1[0], s0)
 			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
+		}
+	}
+}
+
+// each134 returns f over whole slices: 1 out, 3 in, and 4 numbers.
+func each134[T Float](f func(n int, out0, in0, in1, in2 *T, s0, s1, s2, s3 T)) func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
+	return func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
+		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
+		for len(out0) > 0 {
+			n := min(len(out0), chunk)
+			f(n, &out0[0], &in0[0], &in1[0], &in2[0], s0, s1, s2, s3)
+			out0, in0, in1, in2 = out0[n:], in0[n:], in1[n:], in2[n:]
 		}
 	}
 }
@@ -583,18 +763,6 @@ func sum022to2[T Float](f func(n int, in0, in1 *T, s0, s1 T) (r0, r1 T)) func(in
 			in0, in1 = in0[n:], in1[n:]
 		}
 		return T(sum0), T(sum1)
-	}
-}
-
-// each134 returns f over whole slices: 1 out, 3 in, and 4 numbers.
-func each134[T Float](f func(n int, out0, in0, in1, in2 *T, s0, s1, s2, s3 T)) func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
-	return func(out0, in0, in1, in2 []T, s0, s1, s2, s3 T) {
-		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &in0[0], &in1[0], &in2[0], s0, s1, s2, s3)
-			out0, in0, in1, in2 = out0[n:], in0[n:], in1[n:], in2[n:]
-		}
 	}
 }
 

@@ -1058,6 +1058,78 @@ done:
 	VZEROUPPER
 	RET
 
+// func signF64AVX2(n int, out0 *float64, in0 *float64)
+// Requires: AVX
+TEXT ·signF64AVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ      AX, $0x00000010
+	JL        one
+	VMOVUPS   (DX)(BX*8), Y0
+	VANDPS    ·const_sign64+0(SB), Y0, Y1
+	VORPS     ·const_one64+0(SB), Y1, Y1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (CX)(BX*8)
+	VMOVUPS   32(DX)(BX*8), Y0
+	VANDPS    ·const_sign64+0(SB), Y0, Y1
+	VORPS     ·const_one64+0(SB), Y1, Y1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 32(CX)(BX*8)
+	VMOVUPS   64(DX)(BX*8), Y0
+	VANDPS    ·const_sign64+0(SB), Y0, Y1
+	VORPS     ·const_one64+0(SB), Y1, Y1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 64(CX)(BX*8)
+	VMOVUPS   96(DX)(BX*8), Y0
+	VANDPS    ·const_sign64+0(SB), Y0, Y1
+	VORPS     ·const_one64+0(SB), Y1, Y1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 96(CX)(BX*8)
+	ADDQ      $0x00000010, BX
+	SUBQ      $0x00000010, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000004
+	JL        last
+	VMOVUPS   (DX)(BX*8), Y0
+	VANDPS    ·const_sign64+0(SB), Y0, Y1
+	VORPS     ·const_one64+0(SB), Y1, Y1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (CX)(BX*8)
+	ADDQ      $0x00000004, BX
+	SUBQ      $0x00000004, AX
+	JMP       one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (DX)(BX*8), Y0, Y1
+	VANDPS     ·const_sign64+0(SB), Y1, Y2
+	VORPS      ·const_one64+0(SB), Y2, Y2
+	VCMPPD     $0x08, ·const_zero64+0(SB), Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtF64AVX2(n int, out0 *float64, in0 *float64)
 // Requires: AVX
 TEXT ·sqrtF64AVX2(SB), NOSPLIT, $0-24
@@ -1509,6 +1581,232 @@ last:
 	VMASKMOVPS  (BX)(SI*8), Y1, Y3
 	VFMADD231PD Y0, Y2, Y3
 	VMASKMOVPS  Y3, Y1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamMF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, FMA3
+TEXT ·adamMF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	VBROADCASTSD s1+40(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(SI*8), Y2
+	VMOVUPS     (BX)(SI*8), Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*8)
+	VMOVUPS     32(DX)(SI*8), Y2
+	VMOVUPS     32(BX)(SI*8), Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 32(CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Y2
+	VMOVUPS     64(BX)(SI*8), Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 64(CX)(SI*8)
+	VMOVUPS     96(DX)(SI*8), Y2
+	VMOVUPS     96(BX)(SI*8), Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 96(CX)(SI*8)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(SI*8), Y2
+	VMOVUPS     (BX)(SI*8), Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*8)
+	ADDQ        $0x00000004, SI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y2
+	VMASKMOVPS  (DX)(SI*8), Y2, Y3
+	VMASKMOVPS  (BX)(SI*8), Y2, Y4
+	VMULPD      Y0, Y3, Y0
+	VFMADD231PD Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y2, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamVF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, FMA3
+TEXT ·adamVF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	VBROADCASTSD s1+40(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(SI*8), Y2
+	VMOVUPS     (BX)(SI*8), Y3
+	VMULPD      Y3, Y3, Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*8)
+	VMOVUPS     32(DX)(SI*8), Y2
+	VMOVUPS     32(BX)(SI*8), Y3
+	VMULPD      Y3, Y3, Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 32(CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Y2
+	VMOVUPS     64(BX)(SI*8), Y3
+	VMULPD      Y3, Y3, Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 64(CX)(SI*8)
+	VMOVUPS     96(DX)(SI*8), Y2
+	VMOVUPS     96(BX)(SI*8), Y3
+	VMULPD      Y3, Y3, Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, 96(CX)(SI*8)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(SI*8), Y2
+	VMOVUPS     (BX)(SI*8), Y3
+	VMULPD      Y3, Y3, Y3
+	VMULPD      Y0, Y2, Y2
+	VFMADD231PD Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*8)
+	ADDQ        $0x00000004, SI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y2
+	VMASKMOVPS  (DX)(SI*8), Y2, Y3
+	VMASKMOVPS  (BX)(SI*8), Y2, Y4
+	VMULPD      Y4, Y4, Y4
+	VMULPD      Y0, Y3, Y0
+	VFMADD231PD Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y2, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamPF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, FMA3
+TEXT ·adamPF64AVX2(SB), NOSPLIT, $0-72
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Y0
+	VBROADCASTSD s1+48(FP), Y1
+	VBROADCASTSD s2+56(FP), Y2
+	VBROADCASTSD s3+64(FP), Y3
+	XORQ         DI, DI
+
+several:
+	CMPQ         AX, $0x00000008
+	JL           one
+	VMOVUPS      (DX)(DI*8), Y4
+	VMOVUPS      (BX)(DI*8), Y5
+	VMOVUPS      (SI)(DI*8), Y6
+	VSQRTPD      Y6, Y6
+	VMULPD       Y2, Y6, Y6
+	VADDPD       Y3, Y6, Y6
+	VMULPD       Y0, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+	VFNMADD231PD Y1, Y5, Y4
+	VMOVUPS      Y4, (CX)(DI*8)
+	VMOVUPS      32(DX)(DI*8), Y4
+	VMOVUPS      32(BX)(DI*8), Y5
+	VMOVUPS      32(SI)(DI*8), Y6
+	VSQRTPD      Y6, Y6
+	VMULPD       Y2, Y6, Y6
+	VADDPD       Y3, Y6, Y6
+	VMULPD       Y0, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+	VFNMADD231PD Y1, Y5, Y4
+	VMOVUPS      Y4, 32(CX)(DI*8)
+	ADDQ         $0x00000008, DI
+	SUBQ         $0x00000008, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000004
+	JL           last
+	VMOVUPS      (DX)(DI*8), Y4
+	VMOVUPS      (BX)(DI*8), Y5
+	VMOVUPS      (SI)(DI*8), Y6
+	VSQRTPD      Y6, Y6
+	VMULPD       Y2, Y6, Y6
+	VADDPD       Y3, Y6, Y6
+	VMULPD       Y0, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+	VFNMADD231PD Y1, Y5, Y4
+	VMOVUPS      Y4, (CX)(DI*8)
+	ADDQ         $0x00000004, DI
+	SUBQ         $0x00000004, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	LEAQ         ·const_lanes+64(SB), R8
+	SHLQ         $0x02, AX
+	SUBQ         AX, R8
+	VMOVUPS      (R8), Y4
+	VMASKMOVPS   (DX)(DI*8), Y4, Y5
+	VMASKMOVPS   (BX)(DI*8), Y4, Y6
+	VMASKMOVPS   (SI)(DI*8), Y4, Y7
+	VSQRTPD      Y7, Y7
+	VMULPD       Y2, Y7, Y2
+	VADDPD       Y3, Y2, Y2
+	VMULPD       Y0, Y5, Y0
+	VDIVPD       Y2, Y6, Y2
+	VFNMADD231PD Y1, Y2, Y0
+	VMASKMOVPS   Y0, Y4, (CX)(DI*8)
 
 done:
 	VZEROUPPER

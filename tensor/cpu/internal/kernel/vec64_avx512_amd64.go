@@ -92,6 +92,11 @@ func floorF64AVX512(n int, out0 *float64, in0 *float64)
 //go:noescape
 func ceilF64AVX512(n int, out0 *float64, in0 *float64)
 
+// signF64AVX512 is out0 = -1 or 1, or in0 where that is 0 or NaN.
+//
+//go:noescape
+func signF64AVX512(n int, out0 *float64, in0 *float64)
+
 // sqrtF64AVX512 is out0 = √in0.
 //
 //go:noescape
@@ -126,6 +131,21 @@ func keepF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64,
 //
 //go:noescape
 func axpyF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
+
+// adamMF64AVX512 is out0 = in0*s0 + in1*s1.
+//
+//go:noescape
+func adamMF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+
+// adamVF64AVX512 is out0 = in0*s0 + in1²*s1.
+//
+//go:noescape
+func adamVF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+
+// adamPF64AVX512 is out0 = in0*s0 - in1*s1/(√in2*s2+s3).
+//
+//go:noescape
+func adamPF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
 
 // sumF64AVX512 returns the sum of in0.
 //

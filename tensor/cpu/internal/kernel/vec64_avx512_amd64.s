@@ -1040,6 +1040,77 @@ done:
 	VZEROUPPER
 	RET
 
+// func signF64AVX512(n int, out0 *float64, in0 *float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·signF64AVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ      AX, $0x00000020
+	JL        one
+	VMOVUPS   (DX)(BX*8), Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K1
+	VBLENDMPD Z0, Z1, K1, Z2
+	VMOVUPS   Z2, (CX)(BX*8)
+	VMOVUPS   64(DX)(BX*8), Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K1
+	VBLENDMPD Z0, Z1, K1, Z3
+	VMOVUPS   Z3, 64(CX)(BX*8)
+	VMOVUPS   128(DX)(BX*8), Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K1
+	VBLENDMPD Z0, Z1, K1, Z4
+	VMOVUPS   Z4, 128(CX)(BX*8)
+	VMOVUPS   192(DX)(BX*8), Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K1
+	VBLENDMPD Z0, Z1, K1, Z5
+	VMOVUPS   Z5, 192(CX)(BX*8)
+	ADDQ      $0x00000020, BX
+	SUBQ      $0x00000020, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000008
+	JL        last
+	VMOVUPS   (DX)(BX*8), Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K1
+	VBLENDMPD Z0, Z1, K1, Z6
+	VMOVUPS   Z6, (CX)(BX*8)
+	ADDQ      $0x00000008, BX
+	SUBQ      $0x00000008, AX
+	JMP       one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, SI
+	BZHIL     AX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(BX*8), K1, Z0
+	VANDPS    ·const_sign64+0(SB), Z0, Z1
+	VORPS     ·const_one64+0(SB), Z1, Z1
+	VCMPPD    $0x08, ·const_zero64+0(SB), Z0, K2
+	VBLENDMPD Z0, Z1, K2, Z7
+	VMOVUPS   Z7, K1, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtF64AVX512(n int, out0 *float64, in0 *float64)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sqrtF64AVX512(SB), NOSPLIT, $0-24
@@ -1484,6 +1555,229 @@ last:
 	VMOVUPS.Z   (BX)(SI*8), K1, Z2
 	VFMADD231PD Z0, Z1, Z2
 	VMOVUPS     Z2, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamMF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamMF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	VBROADCASTSD s1+40(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(SI*8), Z2
+	VMOVUPS     (BX)(SI*8), Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Z2
+	VMOVUPS     64(BX)(SI*8), Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 64(CX)(SI*8)
+	VMOVUPS     128(DX)(SI*8), Z2
+	VMOVUPS     128(BX)(SI*8), Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 128(CX)(SI*8)
+	VMOVUPS     192(DX)(SI*8), Z2
+	VMOVUPS     192(BX)(SI*8), Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 192(CX)(SI*8)
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*8), Z2
+	VMOVUPS     (BX)(SI*8), Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*8), K1, Z2
+	VMOVUPS.Z   (BX)(SI*8), K1, Z3
+	VMULPD      Z0, Z2, Z0
+	VFMADD231PD Z1, Z3, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamVF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamVF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	VBROADCASTSD s1+40(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(SI*8), Z2
+	VMOVUPS     (BX)(SI*8), Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Z2
+	VMOVUPS     64(BX)(SI*8), Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 64(CX)(SI*8)
+	VMOVUPS     128(DX)(SI*8), Z2
+	VMOVUPS     128(BX)(SI*8), Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 128(CX)(SI*8)
+	VMOVUPS     192(DX)(SI*8), Z2
+	VMOVUPS     192(BX)(SI*8), Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, 192(CX)(SI*8)
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*8), Z2
+	VMOVUPS     (BX)(SI*8), Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z2
+	VFMADD231PD Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*8), K1, Z2
+	VMOVUPS.Z   (BX)(SI*8), K1, Z3
+	VMULPD      Z3, Z3, Z3
+	VMULPD      Z0, Z2, Z0
+	VFMADD231PD Z1, Z3, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamPF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamPF64AVX512(SB), NOSPLIT, $0-72
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Z0
+	VBROADCASTSD s1+48(FP), Z1
+	VBROADCASTSD s2+56(FP), Z2
+	VBROADCASTSD s3+64(FP), Z3
+	XORQ         DI, DI
+
+several:
+	CMPQ         AX, $0x00000010
+	JL           one
+	VMOVUPS      (DX)(DI*8), Z4
+	VMOVUPS      (BX)(DI*8), Z5
+	VMOVUPS      (SI)(DI*8), Z6
+	VSQRTPD      Z6, Z6
+	VMULPD       Z2, Z6, Z6
+	VADDPD       Z3, Z6, Z6
+	VMULPD       Z0, Z4, Z4
+	VDIVPD       Z6, Z5, Z5
+	VFNMADD231PD Z1, Z5, Z4
+	VMOVUPS      Z4, (CX)(DI*8)
+	VMOVUPS      64(DX)(DI*8), Z4
+	VMOVUPS      64(BX)(DI*8), Z5
+	VMOVUPS      64(SI)(DI*8), Z6
+	VSQRTPD      Z6, Z6
+	VMULPD       Z2, Z6, Z6
+	VADDPD       Z3, Z6, Z6
+	VMULPD       Z0, Z4, Z4
+	VDIVPD       Z6, Z5, Z5
+	VFNMADD231PD Z1, Z5, Z4
+	VMOVUPS      Z4, 64(CX)(DI*8)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x00000010, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000008
+	JL           last
+	VMOVUPS      (DX)(DI*8), Z4
+	VMOVUPS      (BX)(DI*8), Z5
+	VMOVUPS      (SI)(DI*8), Z6
+	VSQRTPD      Z6, Z6
+	VMULPD       Z2, Z6, Z6
+	VADDPD       Z3, Z6, Z6
+	VMULPD       Z0, Z4, Z4
+	VDIVPD       Z6, Z5, Z5
+	VFNMADD231PD Z1, Z5, Z4
+	VMOVUPS      Z4, (CX)(DI*8)
+	ADDQ         $0x00000008, DI
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	MOVL         $0xffffffff, R8
+	BZHIL        AX, R8, R8
+	KMOVW        R8, K1
+	VMOVUPS.Z    (DX)(DI*8), K1, Z4
+	VMOVUPS.Z    (BX)(DI*8), K1, Z5
+	VMOVUPS.Z    (SI)(DI*8), K1, Z6
+	VSQRTPD      Z6, Z6
+	VMULPD       Z2, Z6, Z2
+	VADDPD       Z3, Z2, Z2
+	VMULPD       Z0, Z4, Z0
+	VDIVPD       Z2, Z5, Z2
+	VFNMADD231PD Z1, Z2, Z0
+	VMOVUPS      Z0, K1, (CX)(DI*8)
 
 done:
 	VZEROUPPER

@@ -92,6 +92,11 @@ func floorAVX2(n int, out0 *float32, in0 *float32)
 //go:noescape
 func ceilAVX2(n int, out0 *float32, in0 *float32)
 
+// signAVX2 is out0 = -1 or 1, or in0 where that is 0 or NaN.
+//
+//go:noescape
+func signAVX2(n int, out0 *float32, in0 *float32)
+
 // sqrtAVX2 is out0 = √in0.
 //
 //go:noescape
@@ -126,6 +131,21 @@ func keepAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 f
 //
 //go:noescape
 func axpyAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
+
+// adamMAVX2 is out0 = in0*s0 + in1*s1.
+//
+//go:noescape
+func adamMAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
+// adamVAVX2 is out0 = in0*s0 + in1²*s1.
+//
+//go:noescape
+func adamVAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
+// adamPAVX2 is out0 = in0*s0 - in1*s1/(√in2*s2+s3).
+//
+//go:noescape
+func adamPAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 
 // expAVX2 is out0 = exp(in0).
 //

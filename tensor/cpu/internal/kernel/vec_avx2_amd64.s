@@ -1040,6 +1040,77 @@ done:
 	VZEROUPPER
 	RET
 
+// func signAVX2(n int, out0 *float32, in0 *float32)
+// Requires: AVX
+TEXT ·signAVX2(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ      AX, $0x00000020
+	JL        one
+	VMOVUPS   (DX)(BX*4), Y0
+	VANDPS    ·const_sign+0(SB), Y0, Y1
+	VORPS     ·const_one+0(SB), Y1, Y1
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (CX)(BX*4)
+	VMOVUPS   32(DX)(BX*4), Y0
+	VANDPS    ·const_sign+0(SB), Y0, Y1
+	VORPS     ·const_one+0(SB), Y1, Y1
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 32(CX)(BX*4)
+	VMOVUPS   64(DX)(BX*4), Y0
+	VANDPS    ·const_sign+0(SB), Y0, Y1
+	VORPS     ·const_one+0(SB), Y1, Y1
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 64(CX)(BX*4)
+	VMOVUPS   96(DX)(BX*4), Y0
+	VANDPS    ·const_sign+0(SB), Y0, Y1
+	VORPS     ·const_one+0(SB), Y1, Y1
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, 96(CX)(BX*4)
+	ADDQ      $0x00000020, BX
+	SUBQ      $0x00000020, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000008
+	JL        last
+	VMOVUPS   (DX)(BX*4), Y0
+	VANDPS    ·const_sign+0(SB), Y0, Y1
+	VORPS     ·const_one+0(SB), Y1, Y1
+	VCMPPS    $0x08, ·const_zero+0(SB), Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (CX)(BX*4)
+	ADDQ      $0x00000008, BX
+	SUBQ      $0x00000008, AX
+	JMP       one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       ·const_lanes+64(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (DX)(BX*4), Y0, Y1
+	VANDPS     ·const_sign+0(SB), Y1, Y2
+	VORPS      ·const_one+0(SB), Y2, Y2
+	VCMPPS     $0x08, ·const_zero+0(SB), Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·sqrtAVX2(SB), NOSPLIT, $0-24
@@ -1484,6 +1555,229 @@ last:
 	VMASKMOVPS  (BX)(SI*4), Y1, Y3
 	VFMADD231PS Y0, Y2, Y3
 	VMASKMOVPS  Y3, Y1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamMAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX, FMA3
+TEXT ·adamMAVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Y0
+	VBROADCASTSS s1+36(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(SI*4), Y2
+	VMOVUPS     (BX)(SI*4), Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*4)
+	VMOVUPS     32(DX)(SI*4), Y2
+	VMOVUPS     32(BX)(SI*4), Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 32(CX)(SI*4)
+	VMOVUPS     64(DX)(SI*4), Y2
+	VMOVUPS     64(BX)(SI*4), Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 64(CX)(SI*4)
+	VMOVUPS     96(DX)(SI*4), Y2
+	VMOVUPS     96(BX)(SI*4), Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 96(CX)(SI*4)
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*4), Y2
+	VMOVUPS     (BX)(SI*4), Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*4)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y2
+	VMASKMOVPS  (DX)(SI*4), Y2, Y3
+	VMASKMOVPS  (BX)(SI*4), Y2, Y4
+	VMULPS      Y0, Y3, Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y2, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamVAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX, FMA3
+TEXT ·adamVAVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Y0
+	VBROADCASTSS s1+36(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(SI*4), Y2
+	VMOVUPS     (BX)(SI*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*4)
+	VMOVUPS     32(DX)(SI*4), Y2
+	VMOVUPS     32(BX)(SI*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 32(CX)(SI*4)
+	VMOVUPS     64(DX)(SI*4), Y2
+	VMOVUPS     64(BX)(SI*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 64(CX)(SI*4)
+	VMOVUPS     96(DX)(SI*4), Y2
+	VMOVUPS     96(BX)(SI*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, 96(CX)(SI*4)
+	ADDQ        $0x00000020, SI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*4), Y2
+	VMOVUPS     (BX)(SI*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VFMADD231PS Y1, Y3, Y2
+	VMOVUPS     Y2, (CX)(SI*4)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y2
+	VMASKMOVPS  (DX)(SI*4), Y2, Y3
+	VMASKMOVPS  (BX)(SI*4), Y2, Y4
+	VMULPS      Y4, Y4, Y4
+	VMULPS      Y0, Y3, Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y2, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamPAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
+// Requires: AVX, FMA3
+TEXT ·adamPAVX2(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSS s0+40(FP), Y0
+	VBROADCASTSS s1+44(FP), Y1
+	VBROADCASTSS s2+48(FP), Y2
+	VBROADCASTSS s3+52(FP), Y3
+	XORQ         DI, DI
+
+several:
+	CMPQ         AX, $0x00000010
+	JL           one
+	VMOVUPS      (DX)(DI*4), Y4
+	VMOVUPS      (BX)(DI*4), Y5
+	VMOVUPS      (SI)(DI*4), Y6
+	VSQRTPS      Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VMULPS       Y0, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+	VFNMADD231PS Y1, Y5, Y4
+	VMOVUPS      Y4, (CX)(DI*4)
+	VMOVUPS      32(DX)(DI*4), Y4
+	VMOVUPS      32(BX)(DI*4), Y5
+	VMOVUPS      32(SI)(DI*4), Y6
+	VSQRTPS      Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VMULPS       Y0, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+	VFNMADD231PS Y1, Y5, Y4
+	VMOVUPS      Y4, 32(CX)(DI*4)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x00000010, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000008
+	JL           last
+	VMOVUPS      (DX)(DI*4), Y4
+	VMOVUPS      (BX)(DI*4), Y5
+	VMOVUPS      (SI)(DI*4), Y6
+	VSQRTPS      Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VMULPS       Y0, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+	VFNMADD231PS Y1, Y5, Y4
+	VMOVUPS      Y4, (CX)(DI*4)
+	ADDQ         $0x00000008, DI
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         ·const_lanes+64(SB), R8
+	SHLQ         $0x02, AX
+	SUBQ         AX, R8
+	VMOVUPS      (R8), Y4
+	VMASKMOVPS   (DX)(DI*4), Y4, Y5
+	VMASKMOVPS   (BX)(DI*4), Y4, Y6
+	VMASKMOVPS   (SI)(DI*4), Y4, Y7
+	VSQRTPS      Y7, Y7
+	VMULPS       Y2, Y7, Y2
+	VADDPS       Y3, Y2, Y2
+	VMULPS       Y0, Y5, Y0
+	VDIVPS       Y2, Y6, Y2
+	VFNMADD231PS Y1, Y2, Y0
+	VMASKMOVPS   Y0, Y4, (CX)(DI*4)
 
 done:
 	VZEROUPPER

@@ -92,6 +92,11 @@ func floorAVX512(n int, out0 *float32, in0 *float32)
 //go:noescape
 func ceilAVX512(n int, out0 *float32, in0 *float32)
 
+// signAVX512 is out0 = -1 or 1, or in0 where that is 0 or NaN.
+//
+//go:noescape
+func signAVX512(n int, out0 *float32, in0 *float32)
+
 // sqrtAVX512 is out0 = √in0.
 //
 //go:noescape
@@ -126,6 +131,21 @@ func keepAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1
 //
 //go:noescape
 func axpyAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
+
+// adamMAVX512 is out0 = in0*s0 + in1*s1.
+//
+//go:noescape
+func adamMAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
+// adamVAVX512 is out0 = in0*s0 + in1²*s1.
+//
+//go:noescape
+func adamVAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+
+// adamPAVX512 is out0 = in0*s0 - in1*s1/(√in2*s2+s3).
+//
+//go:noescape
+func adamPAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 
 // expAVX512 is out0 = exp(in0).
 //

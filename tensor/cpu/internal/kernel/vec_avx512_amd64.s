@@ -1022,6 +1022,76 @@ done:
 	VZEROUPPER
 	RET
 
+// func signAVX512(n int, out0 *float32, in0 *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·signAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
+
+several:
+	CMPQ      AX, $0x00000040
+	JL        one
+	VMOVUPS   (DX)(BX*4), Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VMOVUPS   Z2, (CX)(BX*4)
+	VMOVUPS   64(DX)(BX*4), Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z3
+	VMOVUPS   Z3, 64(CX)(BX*4)
+	VMOVUPS   128(DX)(BX*4), Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z4
+	VMOVUPS   Z4, 128(CX)(BX*4)
+	VMOVUPS   192(DX)(BX*4), Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z5
+	VMOVUPS   Z5, 192(CX)(BX*4)
+	ADDQ      $0x00000040, BX
+	SUBQ      $0x00000040, AX
+	JMP       several
+
+one:
+	CMPQ      AX, $0x00000010
+	JL        last
+	VMOVUPS   (DX)(BX*4), Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z6
+	VMOVUPS   Z6, (CX)(BX*4)
+	ADDQ      $0x00000010, BX
+	SUBQ      $0x00000010, AX
+	JMP       one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	MOVL      $0xffffffff, SI
+	BZHIL     AX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(BX*4), K1, Z0
+	VANDPS    ·const_sign+0(SB), Z0, Z1
+	VORPS     ·const_one+0(SB), Z1, Z1
+	VCMPPS    $0x08, ·const_zero+0(SB), Z0, K2
+	VBLENDMPS Z0, Z1, K2, Z7
+	VMOVUPS   Z7, K1, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sqrtAVX512(SB), NOSPLIT, $0-24
@@ -1659,6 +1729,294 @@ last:
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z1, Z2
 	VMOVUPS     Z2, K1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamMAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamMAVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Z0
+	VBROADCASTSS s1+36(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000040
+	JL          one
+	VMOVUPS     (DX)(SI*4), Z2
+	VMOVUPS     (BX)(SI*4), Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*4)
+	VMOVUPS     64(DX)(SI*4), Z2
+	VMOVUPS     64(BX)(SI*4), Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 64(CX)(SI*4)
+	VMOVUPS     128(DX)(SI*4), Z2
+	VMOVUPS     128(BX)(SI*4), Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 128(CX)(SI*4)
+	VMOVUPS     192(DX)(SI*4), Z2
+	VMOVUPS     192(BX)(SI*4), Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 192(CX)(SI*4)
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000040, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000010
+	JL          last
+	VMOVUPS     (DX)(SI*4), Z2
+	VMOVUPS     (BX)(SI*4), Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*4)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*4), K1, Z2
+	VMOVUPS.Z   (BX)(SI*4), K1, Z3
+	VMULPS      Z0, Z2, Z0
+	VFMADD231PS Z1, Z3, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamVAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamVAVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Z0
+	VBROADCASTSS s1+36(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000040
+	JL          one
+	VMOVUPS     (DX)(SI*4), Z2
+	VMOVUPS     (BX)(SI*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*4)
+	VMOVUPS     64(DX)(SI*4), Z2
+	VMOVUPS     64(BX)(SI*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 64(CX)(SI*4)
+	VMOVUPS     128(DX)(SI*4), Z2
+	VMOVUPS     128(BX)(SI*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 128(CX)(SI*4)
+	VMOVUPS     192(DX)(SI*4), Z2
+	VMOVUPS     192(BX)(SI*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, 192(CX)(SI*4)
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000040, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000010
+	JL          last
+	VMOVUPS     (DX)(SI*4), Z2
+	VMOVUPS     (BX)(SI*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z2
+	VFMADD231PS Z1, Z3, Z2
+	VMOVUPS     Z2, (CX)(SI*4)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*4), K1, Z2
+	VMOVUPS.Z   (BX)(SI*4), K1, Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z0, Z2, Z0
+	VFMADD231PS Z1, Z3, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamPAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamPAVX512(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	VMOVUPS      ·const_half+0(SB), Z0
+	VMOVUPS      ·const_minusHalf+0(SB), Z1
+	VMOVUPS      ·const_rootMin+0(SB), Z2
+	VMOVUPS      ·const_rootSpan+0(SB), Z3
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSS s0+40(FP), Z4
+	VBROADCASTSS s1+44(FP), Z5
+	VBROADCASTSS s2+48(FP), Z6
+	VBROADCASTSS s3+52(FP), Z7
+	XORQ         DI, DI
+
+several:
+	CMPQ         AX, $0x00000020
+	JL           one
+	VMOVUPS      (DX)(DI*4), Z8
+	VMOVUPS      (BX)(DI*4), Z9
+	VMOVUPS      (SI)(DI*4), Z10
+	VMOVUPS      Z1, Z13
+	VRSQRT14PS   Z10, Z12
+	VMULPS       Z12, Z10, Z11
+	VMULPS       Z0, Z12, Z12
+	VFMADD231PS  Z11, Z12, Z13
+	VFNMADD231PS Z13, Z11, Z11
+	VFNMADD231PS Z13, Z12, Z12
+	VMOVAPS      Z10, Z13
+	VFNMADD231PS Z11, Z11, Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VPSUBD       Z2, Z10, Z12
+	VPCMPUD      $0x05, Z3, Z12, K1
+	KORTESTW     K1, K1
+	JZ           within13
+	VSQRTPS      Z10, K1, Z11
+
+within13:
+	VMULPS       Z6, Z11, Z10
+	VADDPS       Z7, Z10, Z10
+	VMULPS       Z4, Z8, Z8
+	VDIVPS       Z10, Z9, Z9
+	VFNMADD231PS Z5, Z9, Z8
+	VMOVUPS      Z8, (CX)(DI*4)
+	VMOVUPS      64(DX)(DI*4), Z8
+	VMOVUPS      64(BX)(DI*4), Z9
+	VMOVUPS      64(SI)(DI*4), Z10
+	VMOVUPS      Z1, Z13
+	VRSQRT14PS   Z10, Z12
+	VMULPS       Z12, Z10, Z11
+	VMULPS       Z0, Z12, Z12
+	VFMADD231PS  Z11, Z12, Z13
+	VFNMADD231PS Z13, Z11, Z11
+	VFNMADD231PS Z13, Z12, Z12
+	VMOVAPS      Z10, Z13
+	VFNMADD231PS Z11, Z11, Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VPSUBD       Z2, Z10, Z12
+	VPCMPUD      $0x05, Z3, Z12, K1
+	KORTESTW     K1, K1
+	JZ           within14
+	VSQRTPS      Z10, K1, Z11
+
+within14:
+	VMULPS       Z6, Z11, Z10
+	VADDPS       Z7, Z10, Z10
+	VMULPS       Z4, Z8, Z8
+	VDIVPS       Z10, Z9, Z9
+	VFNMADD231PS Z5, Z9, Z8
+	VMOVUPS      Z8, 64(CX)(DI*4)
+	ADDQ         $0x00000020, DI
+	SUBQ         $0x00000020, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000010
+	JL           last
+	VMOVUPS      (DX)(DI*4), Z8
+	VMOVUPS      (BX)(DI*4), Z9
+	VMOVUPS      (SI)(DI*4), Z10
+	VMOVUPS      Z1, Z13
+	VRSQRT14PS   Z10, Z12
+	VMULPS       Z12, Z10, Z11
+	VMULPS       Z0, Z12, Z12
+	VFMADD231PS  Z11, Z12, Z13
+	VFNMADD231PS Z13, Z11, Z11
+	VFNMADD231PS Z13, Z12, Z12
+	VMOVAPS      Z10, Z13
+	VFNMADD231PS Z11, Z11, Z13
+	VFMADD231PS  Z13, Z12, Z11
+	VPSUBD       Z2, Z10, Z12
+	VPCMPUD      $0x05, Z3, Z12, K1
+	KORTESTW     K1, K1
+	JZ           within15
+	VSQRTPS      Z10, K1, Z11
+
+within15:
+	VMULPS       Z6, Z11, Z10
+	VADDPS       Z7, Z10, Z10
+	VMULPS       Z4, Z8, Z8
+	VDIVPS       Z10, Z9, Z9
+	VFNMADD231PS Z5, Z9, Z8
+	VMOVUPS      Z8, (CX)(DI*4)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x00000010, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	MOVL         $0xffffffff, R8
+	BZHIL        AX, R8, R8
+	KMOVW        R8, K1
+	VMOVUPS.Z    (DX)(DI*4), K1, Z8
+	VMOVUPS.Z    (BX)(DI*4), K1, Z9
+	VMOVUPS.Z    (SI)(DI*4), K1, Z10
+	VMOVUPS      Z1, Z12
+	VRSQRT14PS   Z10, Z11
+	VMULPS       Z11, Z10, Z1
+	VMULPS       Z0, Z11, Z11
+	VFMADD231PS  Z1, Z11, Z12
+	VFNMADD231PS Z12, Z1, Z1
+	VFNMADD231PS Z12, Z11, Z11
+	VMOVAPS      Z10, Z0
+	VFNMADD231PS Z1, Z1, Z0
+	VFMADD231PS  Z0, Z11, Z1
+	VPSUBD       Z2, Z10, Z0
+	VPCMPUD      $0x05, Z3, Z0, K2
+	KORTESTW     K2, K2
+	JZ           within16
+	VSQRTPS      Z10, K2, Z1
+
+within16:
+	VMULPS       Z6, Z1, Z0
+	VADDPS       Z7, Z0, Z0
+	VMULPS       Z4, Z8, Z1
+	VDIVPS       Z0, Z9, Z0
+	VFNMADD231PS Z5, Z0, Z1
+	VMOVUPS      Z1, K1, (CX)(DI*4)
 
 done:
 	VZEROUPPER
@@ -5370,10 +5728,10 @@ several:
 	VPSUBD       Z2, Z14, Z16
 	VPCMPUD      $0x05, Z3, Z16, K1
 	KORTESTW     K1, K1
-	JZ           within13
+	JZ           within17
 	VSQRTPS      Z14, K1, Z15
 
-within13:
+within17:
 	VMULPS       Z8, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VMULPS       Z10, Z12, Z12
@@ -5408,10 +5766,10 @@ within13:
 	VPSUBD       Z2, Z14, Z16
 	VPCMPUD      $0x05, Z3, Z16, K1
 	KORTESTW     K1, K1
-	JZ           within14
+	JZ           within18
 	VSQRTPS      Z14, K1, Z15
 
-within14:
+within18:
 	VMULPS       Z8, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VMULPS       Z10, Z12, Z12
@@ -5446,10 +5804,10 @@ within14:
 	VPSUBD       Z2, Z14, Z16
 	VPCMPUD      $0x05, Z3, Z16, K1
 	KORTESTW     K1, K1
-	JZ           within15
+	JZ           within19
 	VSQRTPS      Z14, K1, Z15
 
-within15:
+within19:
 	VMULPS       Z8, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VMULPS       Z10, Z12, Z12
@@ -5484,10 +5842,10 @@ within15:
 	VPSUBD       Z2, Z14, Z16
 	VPCMPUD      $0x05, Z3, Z16, K1
 	KORTESTW     K1, K1
-	JZ           within16
+	JZ           within20
 	VSQRTPS      Z14, K1, Z15
 
-within16:
+within20:
 	VMULPS       Z8, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VMULPS       Z10, Z12, Z12
@@ -5529,10 +5887,10 @@ one:
 	VPSUBD       Z2, Z14, Z16
 	VPCMPUD      $0x05, Z3, Z16, K1
 	KORTESTW     K1, K1
-	JZ           within17
+	JZ           within21
 	VSQRTPS      Z14, K1, Z15
 
-within17:
+within21:
 	VMULPS       Z8, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VMULPS       Z10, Z12, Z12
@@ -5573,10 +5931,10 @@ last:
 	VPSUBD       Z2, Z6, Z0
 	VPCMPUD      $0x05, Z3, Z0, K2
 	KORTESTW     K2, K2
-	JZ           within18
+	JZ           within22
 	VSQRTPS      Z6, K2, Z1
 
-within18:
+within22:
 	VMULPS       Z8, Z1, Z0
 	VADDPS       Z9, Z0, Z0
 	VMULPS       Z10, Z12, Z1

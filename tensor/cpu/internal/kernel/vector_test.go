@@ -102,6 +102,15 @@ func elementwises() []elementwise {
 			func(_, _, _, s float64) float64 { return s }, -10, 10, 0, 0, true, false},
 
 		un("Neg", func(k *Table[float32]) Unary[float32] { return k.Neg }, func(x float64) float64 { return -x }, -10, 10, 0, 0),
+		un("Sign", func(k *Table[float32]) Unary[float32] { return k.Sign }, func(x float64) float64 {
+			switch {
+			case x > 0:
+				return 1
+			case x < 0:
+				return -1
+			}
+			return x
+		}, -10, 10, 0, 0),
 		un("Floor", func(k *Table[float32]) Unary[float32] { return k.Floor }, math.Floor, -10, 10, 0, 0),
 		un("Ceil", func(k *Table[float32]) Unary[float32] { return k.Ceil }, math.Ceil, -10, 10, 0, 0),
 		un("Abs", func(k *Table[float32]) Unary[float32] { return k.Abs }, math.Abs, -10, 10, 0, 0),

@@ -72,6 +72,7 @@ func choose(op reg.Register, handlers []func()) {
 // chain.go. acc is the accumulator, p points to the operand and at is the element.
 func (k *kern) handlers(acc []vreg, p, at reg.Register) (list []func()) {
 	mem := func(i int) Mem { return Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes() * i} }
+	halfMem := func(i int) Mem { return Mem{Base: p, Index: at, Scale: 2, Disp: k.bytes() / 2 * i} }
 	// each does f to every vector of the accumulator.
 	each := func(f func(i int)) {
 		list = append(list, func() {
@@ -88,17 +89,25 @@ func (k *kern) handlers(acc []vreg, p, at reg.Register) (list []func()) {
 			VMOVAPS(acc[0], a)
 		}
 	})
+	each(func(i int) { VCVTPH2PS(halfMem(i), acc[i]) })
+	each(func(i int) { k.widenBF16(halfMem(i), acc[i]) })
 	each(func(i int) { VMOVUPS(acc[i], mem(i)) }) // store
-	for _, f := range []func(x vreg) vreg{
-		k.neg,
-		func(x vreg) vreg { return k.and(k.c("abs"), x) },
-		func(x vreg) vreg { return k.mul(x, x) },
-		k.sqrt,
-		func(x vreg) vreg { return k.clampBelow(x, "zero") },
-	} {
+	each(func(i int) { VCVTPS2PH(Imm(0), acc[i], halfMem(i)) })
+	each(func(i int) { storeHalves(k.isa, roundedBF16(k.isa, acc[i]), halfMem(i)) })
+	each(func(i int) { // round
+		var half reg.Register = XMM()
+		if k.wide {
+			half = YMM()
+		}
+		VCVTPS2PH(Imm(0), acc[i], half)
+		VCVTPH2PS(half, acc[i])
+	})
+	each(func(i int) { VPSLLD(Imm(16), roundedBF16(k.isa, acc[i]), acc[i]) })
+	pick := newPicker(k)
+	for _, f := range k.singles(pick) {
 		each(func(i int) { set(i, f(acc[i])) })
 	}
-	for _, f := range k.pairs() {
+	for _, f := range k.pairs(pick) {
 		each(func(i int) {
 			t := k.vec()
 			VMOVUPS(mem(i), t)
@@ -111,38 +120,81 @@ func (k *kern) handlers(acc []vreg, p, at reg.Register) (list []func()) {
 				set(i, f(acc[i], t))
 			}
 		})
+		each(func(i int) {
+			t := k.vec()
+			VCVTPH2PS(halfMem(i), t)
+			set(i, f(acc[i], t))
+		})
+		each(func(i int) {
+			t := k.vec()
+			k.widenBF16(halfMem(i), t)
+			set(i, f(acc[i], t))
+		})
 	}
 	return list
 }
 
-// pairs returns the operations of two operands, of which the second is a vector or a
-// scalar. Those that don't commute follow the other way round.
-func (k *kern) pairs() []func(a, b vreg) vreg {
-	// One mask and one result for all: the allocator takes the register that a blend
-	// writes for live from the beginning.
-	var nan reg.OpmaskVirtual
-	var picked vreg
-	if k.wide {
-		nan, picked = K(), k.zero()
+// widenBF16 sets v to the bfloat16 at m.
+func (s isa) widenBF16(m Mem, v vreg) {
+	VPMOVZXWD(m, v)
+	VPSLLD(Imm(16), v, v)
+}
+
+// pickFunc returns yes in the lanes in which x is as a predicate says of y, no in the
+// others.
+type pickFunc func(predicate uint8, x vreg, y Op, yes, no vreg) vreg
+
+// newPicker returns a function whose results share a register, with one mask for all: the
+// allocator takes the register that a blend writes for live from the beginning.
+func newPicker(k *kern) pickFunc {
+	if !k.wide {
+		return func(predicate uint8, x vreg, y Op, yes, no vreg) vreg { return k.sel(k.cmp(predicate, x, y), yes, no) }
 	}
-	extreme := func(ins func(ops ...Op), a, b vreg) vreg {
-		if !k.wide {
-			return k.extreme(ins, a, b)
-		}
-		VCMPPS(U8(unordered), a, a, nan)
-		VBLENDMPS(a, k.op(ins, b, a), nan, picked)
+	lanes, picked := K(), k.zero()
+	return func(predicate uint8, x vreg, y Op, yes, no vreg) vreg {
+		VCMPPS(U8(predicate), y, x, lanes)
+		VBLENDMPS(yes, no, lanes, picked)
 		return picked
 	}
-	return []func(a, b vreg) vreg{
-		func(a, b vreg) vreg { return k.add(b, a) },
-		func(a, b vreg) vreg { return k.sub(a, b) },
-		func(a, b vreg) vreg { return k.sub(b, a) },
-		func(a, b vreg) vreg { return k.mul(b, a) },
-		func(a, b vreg) vreg { return k.div(a, b) },
-		func(a, b vreg) vreg { return k.div(b, a) },
-		func(a, b vreg) vreg { return extreme(VMAXPS, a, b) },
-		func(a, b vreg) vreg { return extreme(VMAXPS, b, a) },
-		func(a, b vreg) vreg { return extreme(VMINPS, a, b) },
-		func(a, b vreg) vreg { return extreme(VMINPS, b, a) },
+}
+
+// singles returns the operations of the accumulator alone.
+func (k *kern) singles(pick pickFunc) []func(x vreg) vreg {
+	return []func(x vreg) vreg{
+		k.neg,
+		func(x vreg) vreg { return k.and(k.c("abs"), x) },
+		func(x vreg) vreg {
+			return pick(equalOrUnordered, x, k.c("zero"), x, k.or(k.c("one"), k.and(k.c("sign"), x)))
+		},
+		func(x vreg) vreg { return k.mul(x, x) },
+		k.sqrt,
+		func(x vreg) vreg { return k.div(k.mut("one"), k.sqrt(x)) },
+		func(x vreg) vreg { return k.div(k.mut("one"), x) },
+		func(x vreg) vreg { return k.whole(x, 9) },
+		func(x vreg) vreg { return k.whole(x, 10) },
+		func(x vreg) vreg { return k.clampBelow(x, "zero") },
 	}
+}
+
+// pairs returns the operations of two operands, of which the second is a vector or a
+// scalar. Those that don't commute follow the other way round.
+func (k *kern) pairs(pick pickFunc) (list []func(a, b vreg) vreg) {
+	extreme := func(ins func(ops ...Op)) func(a, b vreg) vreg {
+		return func(a, b vreg) vreg { return pick(unordered, a, a, a, k.op(ins, b, a)) }
+	}
+	one := func(f func(a, b vreg) vreg) { list = append(list, f) }
+	both := func(f func(a, b vreg) vreg) { list = append(list, f, func(a, b vreg) vreg { return f(b, a) }) }
+	one(func(a, b vreg) vreg { return k.add(b, a) })
+	both(func(a, b vreg) vreg { return k.sub(a, b) })
+	one(func(a, b vreg) vreg { return k.mul(b, a) })
+	both(func(a, b vreg) vreg { return k.div(a, b) })
+	both(extreme(VMAXPS))
+	both(extreme(VMINPS))
+	both(func(x, dy vreg) vreg {
+		zero := k.mut("zero")
+		return pick(above, x, zero, dy, zero)
+	})
+	both(func(y, dy vreg) vreg { return k.mul(dy, k.sub(k.mut("one"), k.mul(y, y))) })
+	both(func(y, dy vreg) vreg { return k.mul(k.mul(dy, y), k.sub(k.mut("one"), y)) })
+	return list
 }

@@ -51,6 +51,9 @@ func numbers() []constant {
 		// Rounding to bfloat16: the last bit that stays, the number that rounds up, and
 		// the bit that makes a NaN quiet.
 		{"bfOne", 1}, {"bfAlmost", 0x7fff}, {"bfQuiet", 0x40},
+		// Of bytes and words: bytes of 1, the lower bytes of words of 16 and 32 bits, all
+		// bits of an f16 or bf16 but the sign, and the largest byte.
+		{"byteOne", 0x01010101}, {"lowByte", 0x00ff00ff}, {"wordByte", 0xff}, {"halfAbs", 0x7fff7fff}, {"byteMost", bits(255)},
 	}
 }
 
@@ -80,7 +83,7 @@ func doubles() []double {
 		// +Inf or 0; tanh is 1 beyond half of its own.
 		{"log2e", num(math.Log2E)}, {"ln2hi", num(-upper(math.Ln2))}, {"ln2lo", num(-ln2Rest(upper(math.Ln2)))},
 		{"expMax", num(710)}, {"expMin", num(-746)}, {"tanhMax", num(60)}, {"bias", 1023},
-		{"two", num(2)}, {"minusHalf", num(-0.5)}, {"nan", num(math.NaN())}, {"integerOne", 1},
+		{"byteMost", num(255)}, {"two", num(2)}, {"minusHalf", num(-0.5)}, {"nan", num(math.NaN())}, {"integerOne", 1},
 		{"two31", num(1 << 31)}, {"minNormal", 1 << 52}, {"two54", num(1 << 54)}, {"fiftyFour", num(54)},
 		{"gelu1", num(2 * root)}, {"gelu3", num(2 * root * 0.044715)}, {"gelu9", num(6 * root * 0.044715)},
 		// π/2 in three parts.
@@ -154,6 +157,8 @@ func constants() string {
 	symbol("philoxStep8", all(8)...)
 	symbol("philoxStep4", all(4)...)
 	symbol("lowerHalf", all(math.MaxUint32)...)
+	// Packed twice, the four numbers of each half of a vector lie one after another.
+	symbol("packed", 4<<32, 1|5<<32, 2|6<<32, 3|7<<32)
 	symbol("oneDouble", math.Float64bits(1))
 	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n
 	// set.

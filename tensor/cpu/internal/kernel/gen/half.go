@@ -5,7 +5,6 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 // halves writes the conversions between float32 and the other floats, and of random
@@ -18,8 +17,7 @@ func halves(s isa) {
 	})
 	convert(s, "widenBF16", "dst[i] = x[i] of bfloat16", single, half, func(dst, x Mem) {
 		v := s.vec()
-		VPMOVZXWD(x, v)
-		VPSLLD(Imm(16), v, v)
+		s.widenBF16(x, v)
 		VMOVUPS(v, dst)
 	})
 	convert(s, "narrowF16", "dst[i] = x[i] as binary16, to nearest even", half, single, func(dst, x Mem) {
@@ -28,7 +26,9 @@ func halves(s isa) {
 		VCVTPS2PH(Imm(0), v, dst)
 	})
 	convert(s, "narrowBF16", "dst[i] = x[i] as bfloat16, to nearest even", half, single, func(dst, x Mem) {
-		narrowBF16(s, dst, x)
+		v := s.vec()
+		VMOVUPS(x, v)
+		storeHalves(s, roundedBF16(s, v), dst)
 	})
 	convert(s, "double", "dst[i] = x[i]", double64, single, func(dst, x Mem) {
 		for _, at := range s.halfVectors() {
@@ -78,11 +78,11 @@ var (
 	double64 = operandType{"float64", 8}
 )
 
-// narrowBF16 adds a number that carries into the upper half where that half is to be
-// rounded up, and takes the upper half. A NaN keeps its own.
-func narrowBF16(s isa, dst, x Mem) {
-	v, high, up := s.vec(), s.vec(), s.vec()
-	VMOVUPS(x, v)
+// roundedBF16 returns the numbers of v as bfloat16 in the lower halves of the lanes. It
+// adds a number that carries into the upper half where that half is to be rounded up, and
+// takes the upper half. A NaN keeps its own.
+func roundedBF16(s isa, v vreg) vreg {
+	high, up := s.vec(), s.vec()
 	VPSRLD(Imm(16), v, high)
 	if s.wide {
 		nan := K()
@@ -92,8 +92,7 @@ func narrowBF16(s isa, dst, x Mem) {
 		VPADDD(v, up, up)
 		VPSRLD(Imm(16), up, up)
 		VPORD(at("bfQuiet"), high, nan, up)
-		VPMOVDW(up, dst)
-		return
+		return up
 	}
 	nan := s.vec()
 	VCMPPS(Imm(unordered), v, v, nan)
@@ -103,9 +102,18 @@ func narrowBF16(s isa, dst, x Mem) {
 	VPSRLD(Imm(16), up, up)
 	VPOR(at("bfQuiet"), high, high)
 	VPBLENDVB(nan, high, up, up)
-	VPACKUSDW(up, up, up)
-	VPERMQ(Imm(8), up, up)
-	VMOVUPS(up.(reg.Vec).AsX(), dst)
+	return up
+}
+
+// storeHalves writes the lower halves of the lanes of v, which it destroys.
+func storeHalves(s isa, v vreg, dst Mem) {
+	if s.wide {
+		VPMOVDW(v, dst)
+		return
+	}
+	VPACKUSDW(v, v, v)
+	VPERMQ(Imm(8), v, v)
+	VMOVUPS(v.AsX(), dst)
 }
 
 // convert writes one kernel. f writes the conversion of one vector.

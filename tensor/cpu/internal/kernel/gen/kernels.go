@@ -15,6 +15,7 @@ func rowSet(s isa) {
 func vectors(s isa) {
 	k := &kern{isa: s}
 	elementwise(k)
+	updates(k)
 	activations(k)
 	reductions(k)
 	exponentials(k)
@@ -26,6 +27,7 @@ func vectors(s isa) {
 func doubleVectors(s isa) {
 	k := &kern{isa: s.doubles()}
 	elementwise(k)
+	updates(k)
 	reductions(k)
 }
 
@@ -63,6 +65,10 @@ func elementwise(k *kern) {
 	k.each("square", unary, "is out0 = in0².", func(in, _ []vreg) []vreg { return one(k.mul(in[0], in[0])) })
 	k.each("floor", unary, "is out0 = in0 rounded down.", func(in, _ []vreg) []vreg { return one(k.whole(in[0], 9)) })
 	k.each("ceil", unary, "is out0 = in0 rounded up.", func(in, _ []vreg) []vreg { return one(k.whole(in[0], 10)) })
+	k.each("sign", unary, "is out0 = -1 or 1, or in0 where that is 0 or NaN.", func(in, _ []vreg) []vreg {
+		unit := k.or(k.c("one"), k.and(k.c("sign"), in[0]))
+		return one(k.sel(k.cmp(equalOrUnordered, in[0], k.c("zero")), in[0], unit))
+	})
 	roots := unary
 	if !k.double {
 		roots.hoist = rootHoist
@@ -79,6 +85,26 @@ func elementwise(k *kern) {
 		return one(k.sel(k.cmp(below, in[1], sc[0]), k.mut("zero"), k.mul(sc[1], in[0])))
 	})
 	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
+}
+
+// updates writes the parts of AdamW, with the bits that the kernel of all of it has.
+func updates(k *kern) {
+	k.each("adamM", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = in0*s0 + in1*s1.", func(in, sc []vreg) []vreg {
+		return one(k.fma(sc[1], in[1], k.mul(sc[0], in[0])))
+	})
+	k.each("adamV", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = in0*s0 + in1²*s1.", func(in, sc []vreg) []vreg {
+		return one(k.fma(sc[1], k.mul(in[1], in[1]), k.mul(sc[0], in[0])))
+	})
+	h := shape{outs: 1, ins: 3, scalars: 4, unroll: 2}
+	if !k.double {
+		h.hoist = rootHoist
+	}
+	k.each("adamP", h, "is out0 = in0*s0 - in1*s1/(√in2*s2+s3).", func(in, sc []vreg) []vreg {
+		d := k.add(sc[3], k.mul(sc[2], k.sqrt(in[2])))
+		p := k.mul(sc[0], in[0])
+		k.of(VFNMADD231PS, VFNMADD231PD)(sc[1], k.div(in[1], d), p)
+		return one(p)
+	})
 }
 
 func activations(k *kern) {

@@ -50,6 +50,8 @@ var sets = map[string]func(){
 	"cut_avx2":      func() { cuts(avx2) },
 	"half_avx512":   func() { halves(avx512) },
 	"half_avx2":     func() { halves(avx2) },
+	"plain_avx512":  func() { plain(avx512) },
+	"plain_avx2":    func() { plain(avx2) },
 }
 
 // mark is the first line of every file.

@@ -50,6 +50,8 @@ func tables() string {
 	b.WriteString("package kernel\n\nimport \"math\"\n")
 	for _, s := range []isa{avx512, avx2} {
 		s.accelerate(&b)
+		plain(s)
+		s.plainTable(&b)
 	}
 	var seen []string
 	for _, l := range append(slices.Clone(loops), doubleLoops...) {

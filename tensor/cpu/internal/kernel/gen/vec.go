@@ -139,7 +139,9 @@ const (
 	above     = 22 // or NaN: not less than or equal
 	below     = 25 // or NaN: not greater than or equal
 	unordered = 3
-	notLess   = 5
+
+	equalOrUnordered = 8
+	notLess          = 5
 )
 
 // cmp compares a with b.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // chainNumbers are n numbers, special ones among them.
@@ -29,11 +30,17 @@ func TestChain(t *testing.T) {
 		}
 		swap := func(f Binary[float32]) Binary[float32] { return func(dst, a, b []float32) { f(dst, b, a) } }
 		binary := map[int]Binary[float32]{ChainAdd: k.Add, ChainSub: k.Sub, ChainRSub: swap(k.Sub), ChainMul: k.Mul, ChainDiv: k.Div,
-			ChainRDiv: swap(k.Div), ChainMax: k.Max, ChainRMax: swap(k.Max), ChainMin: k.Min, ChainRMin: swap(k.Min)}
-		unary := map[int]Unary[float32]{ChainNeg: k.Neg, ChainAbs: k.Abs, ChainSquare: k.Square, ChainSqrt: k.Sqrt, ChainReLU: k.ReLU}
+			ChainRDiv: swap(k.Div), ChainMax: k.Max, ChainRMax: swap(k.Max), ChainMin: k.Min, ChainRMin: swap(k.Min),
+			ChainReLUGrad: k.ReLUGrad, ChainRReLUGrad: swap(k.ReLUGrad), ChainTanhGrad: k.TanhGrad, ChainRTanhGrad: swap(k.TanhGrad),
+			ChainSigmoidGrad: k.SigmoidGrad, ChainRSigmoidGrad: swap(k.SigmoidGrad)}
+		unary := map[int]Unary[float32]{ChainNeg: k.Neg, ChainAbs: k.Abs, ChainSign: k.Sign, ChainSquare: k.Square, ChainSqrt: k.Sqrt,
+			ChainRsqrt: k.Rsqrt, ChainRecip: k.Recip, ChainFloor: k.Floor, ChainCeil: k.Ceil, ChainReLU: k.ReLU}
 		for _, n := range []int{0, 1, 63, 256, 1024, 1000} {
 			a, b := chainNumbers(r, n+1)[1:], chainNumbers(r, n+1)[1:]
 			for code := range chainCodes {
+				if unary[code] == nil && code != ChainLoad && code != ChainStore && (code < ChainLoadS || code > ChainLoadS && code < ChainAdd || (code-ChainAdd)%4 > 1) {
+					continue // of 16 bits
+				}
 				s := chainNumbers(r, 1)
 				want, other := make([]float32, n), b
 				switch {
@@ -84,6 +91,60 @@ func first(x []float32) *float32 {
 		return nil
 	}
 	return &x[0]
+}
+
+// TestChainHalves wants the operations that read or write numbers of 16 bits to have the
+// bits of the conversions and the operations on float32, for all numbers of 16 bits.
+func TestChainHalves(t *testing.T) {
+	const n = 1 << 16
+	halves, x := make([]uint16, n), chainNumbers(rand.New(rand.NewPCG(3, 4)), n)
+	for i := range halves {
+		halves[i] = uint16(i)
+	}
+	at := func(x []uint16) *float32 { return (*float32)(unsafe.Pointer(&x[0])) }
+	for _, l := range Levels()[1:] {
+		k, err := Select(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, c := range map[int]struct {
+			widen  func(dst []float32, x []uint16)
+			narrow func(dst []uint16, x []float32)
+		}{ChainLoadF16: {k.WidenF16, k.NarrowF16}, ChainLoadBF16: {k.WidenBF16, k.NarrowBF16}} {
+			wide, got, want := make([]float32, n), make([]float32, n), make([]float32, n)
+			narrow, right := make([]uint16, n), make([]uint16, n)
+			c.widen(wide, halves)
+			same := func(code int) {
+				t.Helper()
+				for i := range got {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (want[i] == want[i] || got[i] == got[i]) {
+						t.Fatalf("%v: operation %d of %g and %#04x is %g, expected %g", l, code, x[i], i, got[i], want[i])
+					}
+				}
+			}
+			for code := ChainLoad; code < chainCodes; code += 4 {
+				if code == ChainStore {
+					code = ChainAdd
+				}
+				k.Chain(n, []ChainOp{{ChainLoad, &x[0]}, {code + form, at(halves)}, {ChainStore, &got[0]}})
+				k.Chain(n, []ChainOp{{ChainLoad, &x[0]}, {code, &wide[0]}, {ChainStore, &want[0]}})
+				same(code + form)
+			}
+			store, round := ChainStoreF16, ChainRoundF16
+			if form == ChainLoadBF16 {
+				store, round = ChainStoreBF16, ChainRoundBF16
+			}
+			k.Chain(n, []ChainOp{{ChainLoad, &x[0]}, {store, at(narrow)}, {round, nil}, {ChainStore, &got[0]}})
+			c.narrow(right, x)
+			c.widen(want, right)
+			same(round)
+			for i, b := range right {
+				if narrow[i] != b {
+					t.Fatalf("%v: %g is stored as %#04x, expected %#04x", l, x[i], narrow[i], b)
+				}
+			}
+		}
+	}
 }
 
 // TestChainOfMany wants a chain to keep its accumulator, and to read a value that it

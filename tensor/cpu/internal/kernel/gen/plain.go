@@ -1,0 +1,596 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// numberType is a type of the numbers that plain kernels take.
+type numberType struct {
+	name   string // in the names of kernels
+	elem   string // in Go
+	size   int
+	float  bool
+	signed bool // of integers
+}
+
+var (
+	typeU8   = numberType{name: "U8", elem: "uint8", size: 1}
+	typeHalf = numberType{name: "Half", elem: "uint16", size: 2}
+	typeI32  = numberType{name: "I32", elem: "int32", size: 4, signed: true}
+	typeI64  = numberType{name: "I64", elem: "int64", size: 8, signed: true}
+	typeF32  = numberType{name: "F32", elem: "float32", size: 4, float: true}
+	typeF64  = numberType{name: "F64", elem: "float64", size: 8, float: true}
+)
+
+// plainKernel is a kernel of the table Plain: the field that has it, and how many numbers
+// it computes at a time.
+type plainKernel struct {
+	name, field, goName string
+	wrapper             string // the function of Go that cuts slices for it
+	group               int
+}
+
+// plainKernels are the kernels of one instruction set, in order.
+var plainKernels []plainKernel
+
+// plain writes the kernels of integers and bytes, comparisons and conversions. Their n is
+// a multiple of the numbers that they compute at a time: Go does the rest.
+func plain(s isa) {
+	plainKernels = nil
+	p := plainSet{s}
+	p.bits()
+	for _, t := range []numberType{typeU8, typeI32, typeI64} {
+		p.arithmetic(t)
+	}
+	for _, t := range []numberType{typeU8, typeI32, typeI64, typeF32, typeF64} {
+		p.comparisons(t)
+	}
+	for _, t := range []numberType{typeU8, typeHalf, typeI32, typeI64, typeF32, typeF64} {
+		p.truths(t)
+	}
+	p.toBytes()
+	p.fromBytes()
+	p.betweenIntegers()
+}
+
+// plainSet writes the kernels for one instruction set.
+type plainSet struct{ isa }
+
+// width returns the size of a vector in bytes.
+func (p plainSet) width() int {
+	if p.wide {
+		return 64
+	}
+	return 32
+}
+
+// kernel writes a kernel over group numbers at a time, of which body computes those at
+// dst from those at a and, for a pair, b.
+func (p plainSet) kernel(name, field, goName, doc string, to, from numberType, pair bool, group int, body func(dst, a, b Mem)) {
+	wrapper := "convertBy"
+	if pair {
+		wrapper = "pairBy"
+	}
+	plainKernels = append(plainKernels, plainKernel{name, field, goName, wrapper, group})
+	args := fmt.Sprintf("n int, dst *%s, a *%s", to.elem, from.elem)
+	if pair {
+		args = fmt.Sprintf("n int, dst *%s, a, b *%s", to.elem, from.elem)
+	}
+	p.text(name, args, fmt.Sprintf("is %s for 0 <= i < n, a multiple of %d.", doc, group))
+	p.rounds(to, from, pair, group, body)
+	p.ret()
+}
+
+// rounds writes the loop of a kernel: several groups at a time, then one.
+func (p plainSet) rounds(to, from numberType, pair bool, group int, body func(dst, a, b Mem)) {
+	n, dst, a, b := GP64(), GP64(), GP64(), GP64()
+	Load(Param("n"), n)
+	Load(Param("dst"), dst)
+	Load(Param("a"), a)
+	if pair {
+		Load(Param("b"), b)
+	}
+	most := 4
+	if !p.wide {
+		most = 2
+	}
+	for _, many := range []int{most, 1} {
+		loop, done := fmt.Sprintf("by%d", many), fmt.Sprintf("by%ddone", many)
+		Label(loop)
+		CMPQ(n, U32(uint32(many*group)))
+		JL(LabelRef(done))
+		for i := range many {
+			in := i * group * from.size
+			body(Mem{Base: dst, Disp: i * group * to.size}, Mem{Base: a, Disp: in}, Mem{Base: b, Disp: in})
+		}
+		ADDQ(U32(uint32(many*group*to.size)), dst)
+		ADDQ(U32(uint32(many*group*from.size)), a)
+		if pair {
+			ADDQ(U32(uint32(many*group*from.size)), b)
+		}
+		SUBQ(U32(uint32(many*group)), n)
+		JMP(LabelRef(loop))
+		Label(done)
+	}
+}
+
+// load returns the vector at m.
+func (p plainSet) load(m Mem) vreg {
+	v := p.vec()
+	VMOVUPS(m, v)
+	return v
+}
+
+func (p plainSet) op(ins func(ops ...Op), ops ...Op) vreg {
+	v := p.vec()
+	ins(append(ops, v)...)
+	return v
+}
+
+func (p plainSet) and(a Op, b vreg) vreg { return p.op(VANDPS, a, b) }
+
+// bits writes the operations on the bits of bytes.
+func (p plainSet) bits() {
+	for _, o := range []struct {
+		name, sign string
+		ins        func(ops ...Op)
+	}{{"And", "&", VANDPS}, {"Or", "|", VORPS}, {"Xor", "^", VXORPS}} {
+		p.kernel("bits"+o.name, o.name, "bits"+o.name+"Go", "dst[i] = a[i] "+o.sign+" b[i]", typeU8, typeU8, true, p.width(), func(dst, a, b Mem) {
+			v := p.load(a)
+			o.ins(b, v, v)
+			VMOVUPS(v, dst)
+		})
+	}
+	p.kernel("bitsNot", "Not", "bitsNotGo", "dst[i] = a[i] ^ 1", typeU8, typeU8, false, p.width(), func(dst, a, _ Mem) {
+		v := p.load(a)
+		VXORPS(at("byteOne"), v, v)
+		VMOVUPS(v, dst)
+	})
+}
+
+// arithmetic writes add, sub, mul, max and min of integers.
+func (p plainSet) arithmetic(t numberType) {
+	for _, o := range []struct {
+		name, doc string
+		f         func(a, b vreg) vreg
+	}{
+		{"Add", "a[i] + b[i]", func(a, b vreg) vreg { return p.op(map[int]func(...Op){1: VPADDB, 4: VPADDD, 8: VPADDQ}[t.size], b, a) }},
+		{"Sub", "a[i] - b[i]", func(a, b vreg) vreg { return p.op(map[int]func(...Op){1: VPSUBB, 4: VPSUBD, 8: VPSUBQ}[t.size], b, a) }},
+		{"Mul", "a[i] * b[i]", func(a, b vreg) vreg { return p.mul(t, a, b) }},
+		{"Max", "max(a[i], b[i])", func(a, b vreg) vreg { return p.extreme(t, true, a, b) }},
+		{"Min", "min(a[i], b[i])", func(a, b vreg) vreg { return p.extreme(t, false, a, b) }},
+	} {
+		name := strings.ToLower(o.name)
+		p.kernel(name+t.name, t.name+"."+o.name, fmt.Sprintf("%sGo[%s]", name, t.elem), "dst[i] = "+o.doc, t, t, true, p.width()/t.size, func(dst, a, b Mem) {
+			VMOVUPS(o.f(p.load(a), p.load(b)), dst)
+		})
+	}
+	p.unary(t)
+	p.clamp(t)
+}
+
+// unary writes neg, abs, relu and sign of integers.
+func (p plainSet) unary(t numberType) {
+	neg := func(x vreg) vreg {
+		return p.op(map[int]func(...Op){1: VPSUBB, 4: VPSUBD, 8: VPSUBQ}[t.size], x, p.zero())
+	}
+	for _, o := range []struct {
+		name, doc string
+		f         func(x vreg) vreg
+	}{
+		{"Neg", "-a[i]", neg},
+		{"Abs", "|a[i]|", func(x vreg) vreg {
+			if !t.signed {
+				return x
+			}
+			return p.extreme(t, true, x, neg(x))
+		}},
+		{"ReLU", "max(a[i], 0)", func(x vreg) vreg {
+			if !t.signed {
+				return x
+			}
+			return p.extreme(t, true, x, p.zero())
+		}},
+		{"Sign", "-1, 0 or 1", func(x vreg) vreg {
+			if t.signed {
+				x = p.extreme(t, true, x, p.load(at("lanes"))) // -1
+			}
+			return p.extreme(t, false, x, p.load(at(map[int]string{1: "byteOne", 4: "integerOne", 8: "integerOne64"}[t.size])))
+		}},
+	} {
+		name := strings.ToLower(o.name)
+		p.kernel(name+t.name, t.name+"."+o.name, fmt.Sprintf("%sIntsGo[%s]", name, t.elem), "dst[i] = "+o.doc, t, t, false, p.width()/t.size, func(dst, a, _ Mem) {
+			VMOVUPS(o.f(p.load(a)), dst)
+		})
+	}
+}
+
+// clamp writes the kernel of the numbers between two bounds.
+func (p plainSet) clamp(t numberType) {
+	group := p.width() / t.size
+	plainKernels = append(plainKernels, plainKernel{"clamp" + t.name, t.name + ".Clamp", fmt.Sprintf("clampGo[%s]", t.elem), "clampBy", group})
+	p.text("clamp"+t.name, fmt.Sprintf("n int, dst *%[1]s, a *%[1]s, lo *%[1]s, hi *%[1]s", t.elem),
+		fmt.Sprintf("is dst[i] = min(max(a[i], *lo), *hi) for 0 <= i < n, a multiple of %d.", group))
+	spread := func(arg string) vreg {
+		v := p.vec()
+		map[int]func(...Op){1: VPBROADCASTB, 4: VPBROADCASTD, 8: VPBROADCASTQ}[t.size](Mem{Base: Load(Param(arg), GP64())}, v)
+		return v
+	}
+	lo, hi := spread("lo"), spread("hi")
+	p.rounds(t, t, false, group, func(dst, a, _ Mem) {
+		VMOVUPS(p.extreme(t, false, p.extreme(t, true, p.load(a), lo), hi), dst)
+	})
+	p.ret()
+}
+
+// mul returns the lower halves of products.
+func (p plainSet) mul(t numberType, a, b vreg) vreg {
+	switch {
+	case t.size == 4:
+		return p.op(VPMULLD, b, a)
+	case t.size == 8 && p.wide:
+		return p.op(VPMULLQ, b, a)
+	case t.size == 8:
+		// a.lo*b.lo + (a.hi*b.lo + a.lo*b.hi)<<32
+		ah, bh := p.vec(), p.vec()
+		VPSRLQ(U8(32), a, ah)
+		VPSRLQ(U8(32), b, bh)
+		VPMULUDQ(b, ah, ah)
+		VPMULUDQ(a, bh, bh)
+		VPADDQ(bh, ah, ah)
+		VPSLLQ(U8(32), ah, ah)
+		low := p.op(VPMULUDQ, b, a)
+		VPADDQ(ah, low, low)
+		return low
+	}
+	// The even bytes, then the odd ones, as words.
+	even := p.op(VPMULLW, b, a)
+	odd, other := p.vec(), p.vec()
+	VPSRLW(U8(8), a, odd)
+	VPSRLW(U8(8), b, other)
+	VPMULLW(other, odd, odd)
+	VPSLLW(U8(8), odd, odd)
+	return p.op(VORPS, odd, p.and(at("lowByte"), even))
+}
+
+// extreme returns the larger or the smaller numbers.
+func (p plainSet) extreme(t numberType, larger bool, a, b vreg) vreg {
+	ins := map[bool]map[int]func(...Op){
+		true: {1: VPMAXUB, 4: VPMAXSD, 8: VPMAXSQ}, false: {1: VPMINUB, 4: VPMINSD, 8: VPMINSQ},
+	}[larger][t.size]
+	if t.size < 8 || p.wide {
+		return p.op(ins, b, a)
+	}
+	above := p.op(VPCMPGTQ, b, a) // a > b
+	v := p.vec()
+	if larger {
+		VPBLENDVB(above, a, b, v)
+	} else {
+		VPBLENDVB(above, b, a, v)
+	}
+	return v
+}
+
+// predicate is a comparison.
+type predicate struct {
+	name, sign     string
+	integer, float uint8 // of VPCMP and VCMPPS
+}
+
+var predicates = []predicate{{"Eq", "==", 0, 0}, {"Ne", "!=", 4, 4}, {"Lt", "<", 1, 17}, {"Le", "<=", 2, 18}}
+
+// comparisons writes the comparisons of numbers, which make bytes 0 and 1.
+func (p plainSet) comparisons(t numberType) {
+	for _, c := range predicates {
+		group := p.width() / t.size
+		if !p.wide {
+			group = 32
+		}
+		p.kernel(strings.ToLower(c.name)+t.name, t.name+"."+c.name, fmt.Sprintf("%sGo[%s]", strings.ToLower(c.name), t.elem), "dst[i] = a[i] "+c.sign+" b[i]", typeU8, t, true, group, func(dst, a, b Mem) {
+			if p.wide {
+				k := K()
+				p.compare(t, c, b, p.load(a), k)
+				p.storeTruths(k, group, dst)
+				return
+			}
+			p.storeMasks(t, c.name == "Ne" || c.name == "Lt" && t.size == 1 || c.name == "Le" && t.signed, dst, func(i int) vreg {
+				return p.masks(t, c, p.load(a.Offset(32*i)), p.load(b.Offset(32*i)))
+			})
+		})
+	}
+}
+
+// compare sets k where a is as c says of b.
+func (p plainSet) compare(t numberType, c predicate, b Op, a vreg, k reg.OpmaskVirtual) {
+	switch {
+	case t.float && t.size == 4:
+		VCMPPS(U8(c.float), b, a, k)
+	case t.float:
+		VCMPPD(U8(c.float), b, a, k)
+	case t.size == 1:
+		VPCMPUB(U8(c.integer), b, a, k)
+	case t.size == 4:
+		VPCMPD(U8(c.integer), b, a, k)
+	default:
+		VPCMPQ(U8(c.integer), b, a, k)
+	}
+}
+
+// storeTruths writes a byte 1 for each lane of k and 0 for the others.
+func (p plainSet) storeTruths(k reg.OpmaskVirtual, lanes int, dst Mem) {
+	switch lanes {
+	case 64:
+		v := ZMM()
+		VMOVDQU8_Z(at("byteOne"), k, v)
+		VMOVDQU8(v, dst)
+	case 32:
+		v := YMM()
+		VMOVDQU8_Z(at("byteOne"), k, v)
+		VMOVDQU8(v, dst)
+	default:
+		v := XMM()
+		VMOVDQU8_Z(at("byteOne"), k, v)
+		if lanes == 16 {
+			VMOVDQU8(v, dst)
+		} else {
+			VMOVQ(v, dst)
+		}
+	}
+}
+
+// masks returns lanes of ones where a is as c says of b, or of zeros where storeMasks
+// turns them over.
+func (p plainSet) masks(t numberType, c predicate, a, b vreg) vreg {
+	if t.float {
+		v := p.vec()
+		if t.size == 4 {
+			VCMPPS(U8(c.float), b, a, v)
+		} else {
+			VCMPPD(U8(c.float), b, a, v)
+		}
+		return v
+	}
+	same := map[int]func(...Op){1: VPCMPEQB, 4: VPCMPEQD, 8: VPCMPEQQ}[t.size]
+	above := map[int]func(...Op){4: VPCMPGTD, 8: VPCMPGTQ}[t.size]
+	switch {
+	case c.name == "Eq" || c.name == "Ne":
+		return p.op(same, b, a)
+	case t.size == 1 && c.name == "Le": // max(a, b) is b
+		return p.op(same, b, p.op(VPMAXUB, b, a))
+	case t.size == 1: // not b <= a
+		return p.op(same, a, p.op(VPMAXUB, b, a))
+	case c.name == "Lt": // b > a
+		return p.op(above, a, b)
+	}
+	return p.op(above, b, a) // not a > b
+}
+
+// storeMasks writes 32 bytes: 1 where lanes of masks have ones, or zeros if inverted.
+// masks returns vector i of those of 32 numbers.
+func (p plainSet) storeMasks(t numberType, inverted bool, dst Mem, masks func(i int) vreg) {
+	inverted = inverted && !t.float
+	var words func(i int) vreg // masks of 8 numbers
+	switch t.size {
+	case 8:
+		words = func(i int) vreg {
+			lo, hi := masks(2*i), masks(2*i+1)
+			VSHUFPS(U8(0x88), hi, lo, lo)
+			VPERMQ(U8(0xd8), lo, lo)
+			return lo
+		}
+	default:
+		words = masks
+	}
+	v := p.vec()
+	switch t.size {
+	case 1:
+		v = masks(0)
+	case 2:
+		v = p.op(VPACKSSWB, masks(1), masks(0))
+		VPERMQ(U8(0xd8), v, v)
+	default:
+		lo := p.op(VPACKSSDW, words(1), words(0))
+		hi := p.op(VPACKSSDW, words(3), words(2))
+		VPACKSSWB(hi, lo, v)
+		// The four numbers of each half of a vector lie one after another.
+		order := p.load(at("packed"))
+		VPERMD(v, order, v)
+	}
+	if inverted {
+		VPANDN(at("byteOne"), v, v)
+	} else {
+		VANDPS(at("byteOne"), v, v)
+	}
+	VMOVUPS(v, dst)
+}
+
+// truths writes the conversions to bools.
+func (p plainSet) truths(t numberType) {
+	group := p.width() / t.size
+	if !p.wide {
+		group = 32
+	}
+	goName := fmt.Sprintf("truthsGo[%s]", t.elem)
+	if t == typeHalf {
+		goName = "halfTruthsGo"
+	}
+	p.kernel("truths"+t.name, t.name+"ToBool", goName, "dst[i] = a[i] != 0", typeU8, t, false, group, func(dst, a, _ Mem) {
+		ne := predicates[1]
+		if !p.wide {
+			zero := p.zero()
+			p.storeMasks(t, true, dst, func(i int) vreg {
+				if t == typeHalf {
+					return p.op(VPCMPEQW, zero, p.and(at("halfAbs"), p.load(a.Offset(32*i))))
+				}
+				return p.masks(t, ne, p.load(a.Offset(32*i)), zero)
+			})
+			return
+		}
+		k, v := K(), p.load(a)
+		switch {
+		case t == typeHalf:
+			VPTESTMW(at("halfAbs"), v, k)
+		case t.float:
+			p.compare(t, ne, at("zero"), v, k)
+		case t.size == 1:
+			VPTESTMB(v, v, k)
+		case t.size == 4:
+			VPTESTMD(v, v, k)
+		default:
+			VPTESTMQ(v, v, k)
+		}
+		p.storeTruths(k, group, dst)
+	})
+}
+
+// toBytes writes the conversions to bytes: floats are cut toward zero and clamped,
+// integers wrap.
+func (p plainSet) toBytes() {
+	for _, t := range []numberType{typeF32, typeF64, typeI32, typeI64} {
+		goName := fmt.Sprintf("convertGo[uint8, %s]", t.elem)
+		if t.float {
+			goName = fmt.Sprintf("cutBytesGo[%s]", t.elem)
+		}
+		group := p.width() / t.size
+		if !p.wide {
+			group = 32
+		}
+		p.kernel("bytes"+t.name, t.name+"ToU8", goName, "dst[i] = a[i] as a byte", typeU8, t, false, group, func(dst, a, _ Mem) {
+			if p.wide {
+				v := p.load(a)
+				switch t {
+				case typeF32:
+					VPMOVDB(p.cutByte(t, v), dst)
+				case typeF64:
+					w := YMM()
+					VCVTTPD2DQ(p.clampByte(t, v), w)
+					x := XMM()
+					VPMOVDB(w, x)
+					VMOVQ(x, dst)
+				case typeI32:
+					VPMOVDB(v, dst)
+				default:
+					x := XMM()
+					VPMOVQB(v, x)
+					VMOVQ(x, dst)
+				}
+				return
+			}
+			words := func(i int) vreg { // of 8 numbers, each from 0 to 255
+				switch t {
+				case typeF32:
+					return p.cutByte(t, p.load(a.Offset(32*i)))
+				case typeI32:
+					return p.and(at("wordByte"), p.load(a.Offset(32*i)))
+				case typeF64:
+					lo, hi, v := XMM(), XMM(), p.vec()
+					VCVTTPD2DQY(p.clampByte(t, p.load(a.Offset(64*i))), lo)
+					VCVTTPD2DQY(p.clampByte(t, p.load(a.Offset(64*i+32))), hi)
+					VINSERTI128(U8(1), hi, lo.AsY(), v)
+					return v
+				}
+				lo, hi := p.load(a.Offset(64*i)), p.load(a.Offset(64*i+32))
+				VSHUFPS(U8(0x88), hi, lo, lo)
+				VPERMQ(U8(0xd8), lo, lo)
+				return p.and(at("wordByte"), lo)
+			}
+			lo := p.op(VPACKUSDW, words(1), words(0))
+			hi := p.op(VPACKUSDW, words(3), words(2))
+			v := p.op(VPACKUSWB, hi, lo)
+			order := p.load(at("packed"))
+			VPERMD(v, order, v)
+			VMOVUPS(v, dst)
+		})
+	}
+}
+
+// clampByte returns v between 0 and 255, 0 for NaN: of two operands of which one is NaN,
+// the instruction returns the second, which comes first here.
+func (p plainSet) clampByte(t numberType, v vreg) vreg {
+	double := t.size == 8
+	ins, most := VMAXPS, "byteMost"
+	less := VMINPS
+	zero := at("zero")
+	if double {
+		ins, less, most = VMAXPD, VMINPD, "byteMost64"
+	}
+	return p.op(less, at(most), p.op(ins, zero, v))
+}
+
+func (p plainSet) cutByte(t numberType, v vreg) vreg {
+	w := p.vec()
+	VCVTTPS2DQ(p.clampByte(t, v), w)
+	return w
+}
+
+// fromBytes writes the conversions of bytes to wider numbers.
+func (p plainSet) fromBytes() {
+	for _, t := range []numberType{typeI32, typeI64, typeF32, typeF64} {
+		group := p.width() / t.size
+		p.kernel("wide"+t.name, "U8To"+t.name, fmt.Sprintf("convertGo[%s, uint8]", t.elem), "dst[i] = a[i]", t, typeU8, false, group, func(dst, a, _ Mem) {
+			v := p.vec()
+			switch t {
+			case typeI32, typeF32:
+				VPMOVZXBD(a, v)
+				if t.float {
+					VCVTDQ2PS(v, v)
+				}
+			case typeI64:
+				VPMOVZXBQ(a, v)
+			case typeF64:
+				if p.wide {
+					VPMOVZXBD(a, v.AsY())
+					VCVTDQ2PD(v.AsY(), v)
+				} else {
+					VPMOVZXBD(a, v.AsX())
+					VCVTDQ2PD(v.AsX(), v)
+				}
+			}
+			VMOVUPS(v, dst)
+		})
+	}
+}
+
+// betweenIntegers writes the conversions of wider integers, but for those to bytes.
+func (p plainSet) betweenIntegers() {
+	p.kernel("singleI32", "I32ToF32", "convertGo[float32, int32]", "dst[i] = a[i]", typeF32, typeI32, false, p.width()/4, func(dst, a, _ Mem) {
+		v := p.vec()
+		VCVTDQ2PS(a, v)
+		VMOVUPS(v, dst)
+	})
+	p.kernel("doubleI32", "I32ToF64", "convertGo[float64, int32]", "dst[i] = a[i]", typeF64, typeI32, false, p.width()/8, func(dst, a, _ Mem) {
+		v := p.vec()
+		VCVTDQ2PD(a, v)
+		VMOVUPS(v, dst)
+	})
+	p.kernel("longI32", "I32ToI64", "convertGo[int64, int32]", "dst[i] = a[i]", typeI64, typeI32, false, p.width()/8, func(dst, a, _ Mem) {
+		v := p.vec()
+		VPMOVSXDQ(a, v)
+		VMOVUPS(v, dst)
+	})
+	p.kernel("wordI64", "I64ToI32", "convertGo[int32, int64]", "dst[i] = a[i], wrapped", typeI32, typeI64, false, 8, func(dst, a, _ Mem) {
+		v := p.load(a)
+		if p.wide {
+			VPMOVQD(v, dst)
+			return
+		}
+		VSHUFPS(U8(0x88), a.Offset(32), v, v)
+		VPERMQ(U8(0xd8), v, v)
+		VMOVUPS(v, dst)
+	})
+}
+
+// plainTable writes the function that sets the kernels of Plain.
+func (s isa) plainTable(b *strings.Builder) {
+	fmt.Fprintf(b, "\n// setPlain%s sets the kernels of p that have %s assembly.\n", s.name, s.name)
+	fmt.Fprintf(b, "func setPlain%s(p *Plain) {\n", s.name)
+	for _, k := range plainKernels {
+		fmt.Fprintf(b, "p.%s = %s(%d, %s%s, %s)\n", k.field, k.wrapper, k.group, k.name, s.name, k.goName)
+	}
+	b.WriteString("}\n")
+}
