@@ -95,7 +95,8 @@ var floors = map[string]int{
 
 	"tensor/data":                      0,
 	"tensor/safetensors":               0,
-	"tensor/cpu/internal/kernel":       0,
+	"tensor/internal/elementary":       0,
+	"tensor/cpu/internal/kernel":       1,
 	"tensor":                           0,
 	"tensor/spmd":                      1,
 	"tensor/autograd":                  1,

@@ -301,6 +301,14 @@ func spreadLong(r *run, dst []byte, t tensor.DType, x float64, n int) {
 	}
 }
 
+// ramp is 0, 1, 2 and so on.
+var ramp = func() (x [tile]float64) {
+	for i := range x {
+		x[i] = float64(i)
+	}
+	return x
+}()
+
 // leaf lowers full and arange, whose numbers are computed in float64.
 func (lw *lowerer) leaf(s *compile.Step) func(r *run) error {
 	n, size := s.Out.Shape.Elems(), s.Out.DType.Size()
@@ -315,9 +323,10 @@ func (lw *lowerer) leaf(s *compile.Step) func(r *run) error {
 		step, wide := r.scalars[s.In[1].Scalar], scratchRow[float64](r, 0, tile)
 		for ; lo < hi && !r.stopped(); lo += tile {
 			m := min(tile, hi-lo)
-			for i := range wide[:m] {
-				wide[i] = x + float64(lo+i)*step
-			}
+			// x + i*step, rounded twice
+			r.table64.AddS(wide[:m], ramp[:m], float64(lo))
+			r.table64.MulS(wide[:m], wide[:m], step)
+			r.table64.AddS(wide[:m], wide[:m], x)
 			r.in[0] = at(bytesOf(wide), 0)
 			cast(at(r.bufs[s.Out.Buf], lo*size), &r.in, nil, m)
 		}

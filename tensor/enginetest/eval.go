@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/internal/elementary"
 )
 
 // operand is an argument of an instruction: a tensor, or a number where a is nil.
@@ -206,7 +207,7 @@ const (
 	geluCubic  = 0.044715
 )
 
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+func sigmoid(x float64) float64 { return 1 / (1 + elementary.Exp(-x)) }
 
 // onOne and onTwo make an operation on the list of all operands of one on the first, or
 // of one on the first two.
@@ -235,8 +236,8 @@ func withNumberOps[T float64 | int64](ops map[tensor.Op]func(x []T) T) map[tenso
 
 var floatOps = withNumberOps(map[tensor.Op]func(x []float64) float64{
 	tensor.OpAbs:      onOne(math.Abs),
-	tensor.OpExp:      onOne(math.Exp),
-	tensor.OpLog:      onOne(math.Log),
+	tensor.OpExp:      onOne(elementary.Exp),
+	tensor.OpLog:      onOne(elementary.Log),
 	tensor.OpSqrt:     onOne(math.Sqrt),
 	tensor.OpRsqrt:    onOne(func(x float64) float64 { return 1 / math.Sqrt(x) }),
 	tensor.OpRecip:    onOne(func(x float64) float64 { return 1 / x }),

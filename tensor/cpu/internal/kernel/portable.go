@@ -3,6 +3,8 @@ package kernel
 import (
 	"math"
 	"sync/atomic"
+
+	"github.com/ringside-go/ringside/tensor/internal/elementary"
 )
 
 // Portable returns a new table of level Go. Its transcendental functions are those of
@@ -83,8 +85,8 @@ func portableFunctions[T Float]() Functions[T] {
 		Sqrt:     mapUnary(sqrt[T]),
 		Rsqrt:    mapUnary(func(x T) T { return 1 / sqrt(x) }),
 		Recip:    mapUnary(func(x T) T { return 1 / x }),
-		Exp:      via[T](math.Exp),
-		Log:      via[T](math.Log),
+		Exp:      via[T](elementary.Exp),
+		Log:      via[T](elementary.Log),
 		Sin:      via[T](math.Sin),
 		Cos:      via[T](math.Cos),
 		Erf:      via[T](math.Erf),
@@ -145,7 +147,7 @@ func sign[T Float](x T) T {
 
 func sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
 
-func sigmoid(x float64) float64   { return 1 / (1 + math.Exp(-x)) }
+func sigmoid(x float64) float64   { return 1 / (1 + elementary.Exp(-x)) }
 func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 func normalPDF(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
 
