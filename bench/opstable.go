@@ -47,8 +47,8 @@ type TableOptions struct {
 	// Level is that of our kernels; nil is the best that the machine has.
 	Level *isa.Level
 	// Saved has rows that were measured before and are not measured again, unless that
-	// was on another CPU. It gets every other row as soon as that is measured. nil keeps
-	// none.
+	// was on another CPU or with another Scale. It gets every other row as soon as that
+	// is measured. nil keeps none.
 	Saved *SavedRows
 }
 
@@ -66,8 +66,9 @@ func (o *TableOptions) level() isa.Level {
 type OpRow struct {
 	Bench     string  `json:"bench"`
 	Row       string  `json:"row"`
-	Level     string  `json:"level"` // of our kernels
-	CPU       string  `json:"cpu"`   // model, as the kernel names it
+	Level     string  `json:"level"`           // of our kernels
+	CPU       string  `json:"cpu"`             // model, as the kernel names it
+	Scale     int     `json:"scale,omitempty"` // Options.Scale, if that is above 1
 	Rounds    int     `json:"rounds"`
 	Ours      float64 `json:"ours_ms"`
 	Torch     float64 `json:"torch_ms"`
@@ -75,6 +76,9 @@ type OpRow struct {
 	Floor     float64 `json:"floor_ms"`
 	OverFloor float64 `json:"over_floor"`
 }
+
+// scale returns by what the row's work was divided.
+func (r *OpRow) scale() int { return max(r.Scale, 1) }
 
 // missingRows is ErrNoRow with the operations that rows don't have; nil if they have all.
 func missingRows(rows []tableRow) error {

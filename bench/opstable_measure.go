@@ -40,7 +40,7 @@ type rowQuestion struct {
 // all measures the rows that are not saved. It goes on where a row fails, and returns an
 // error that names all rows without figures, after the report has those of the others.
 func (t *opsTable) all(rows []tableRow) error {
-	saved := t.Table.Saved.rows(t.Table.level())
+	saved := t.Table.Saved.rows(t.Table.level(), max(t.Scale, 1))
 	var lost []string
 	var left []tableRow
 	for _, x := range rows {
@@ -107,6 +107,9 @@ func (t *opsTable) bars() {
 // measure measures a row on both sides. An error is that of this row alone.
 func (t *opsTable) measure(x *tableRow) (got OpRow, err error) {
 	got = OpRow{Bench: t.Bench, Row: x.name(), Level: t.Table.level().String(), CPU: ThisMachine().CPU}
+	if t.Scale > 1 {
+		got.Scale = t.Scale
+	}
 	if err := t.prepare(x); err != nil {
 		return got, err
 	}

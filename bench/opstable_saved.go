@@ -70,15 +70,15 @@ func isBeginning(line []byte) bool {
 	return string(line[:n]) == row[:n]
 }
 
-// rows returns those of this machine's CPU and of kernels of a level, by name; none of
-// nil.
-func (s *SavedRows) rows(level isa.Level) map[string]OpRow {
+// rows returns those of this machine's CPU, of kernels of a level and of a scale, by
+// name; none of nil.
+func (s *SavedRows) rows(level isa.Level, scale int) map[string]OpRow {
 	out := map[string]OpRow{}
 	if s == nil {
 		return out
 	}
 	for _, row := range s.had {
-		if row.CPU == s.cpu && row.Level == level.String() && row.Ours > 0 {
+		if row.CPU == s.cpu && row.Level == level.String() && row.scale() == scale && row.Ours > 0 {
 			out[row.Row] = row
 		}
 	}

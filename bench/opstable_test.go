@@ -194,12 +194,12 @@ func TestOpsTableRowsFail(t *testing.T) {
 	}
 }
 
-// A line that an interrupted run left without its end is cut off. Rows of another CPU are
-// not taken for this one's.
+// A line that an interrupted run left without its end is cut off. Rows of another CPU
+// or another scale are not taken for this one's.
 func TestSavedRowsCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	text := fmt.Sprintf(`{"row":"exp f32[2]","level":"go","cpu":%q,"ours_ms":2}`, ThisMachine().CPU) + "\n" +
-		`{"row":"cos f32[2]","level":"go","cpu":"another","ours_ms":2}` + "\n" + `{"bar":"x"}` + "\n" + `{"bench":"ops-table","row":"log`
+		`{"row":"cos f32[2]","level":"go","cpu":"another","ours_ms":2}` + "\n" + fmt.Sprintf(`{"row":"tan f32[2]","level":"go","cpu":%q,"scale":100,"ours_ms":3}`, ThisMachine().CPU) + "\n" + `{"bar":"x"}` + "\n" + `{"bench":"ops-table","row":"log`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -207,14 +207,17 @@ func TestSavedRowsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := saved.rows(0); len(got) != 1 || got["exp f32[2]"].Ours != 2 {
+	if got := saved.rows(0, 1); len(got) != 1 || got["exp f32[2]"].Ours != 2 {
 		t.Errorf("read %v", got)
+	}
+	if got := saved.rows(0, 100); len(got) != 1 || got["tan f32[2]"].Ours != 3 {
+		t.Errorf("read %v of scale 100", got)
 	}
 	if err := errors.Join(saved.add(OpRow{Row: "sin f32[2]"}), saved.Close()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(got), "\n") != 4 || strings.Contains(string(got), `"log`) {
+	if err != nil || strings.Count(string(got), "\n") != 5 || strings.Contains(string(got), `"log`) {
 		t.Errorf("the file is %s, %v", got, err)
 	}
 }

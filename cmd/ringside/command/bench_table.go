@@ -21,7 +21,7 @@ func (f *tableFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.filter, "filter", "", "ops-table: only rows whose names contain this, such as \"amax f32\"")
 	set.StringSliceVar(&f.layouts, "layouts", nil, "ops-table: "+strings.Join(bench.TableLayouts(), ", ")+" (default all)")
 	set.StringVar(&f.level, "level", "", "ops-table: kernels of this level, such as avx2 (default: the best that the machine has)")
-	set.StringVar(&f.resume, "resume", "", "ops-table: `file` that gets every row as soon as it is measured; rows that it has are not measured again")
+	set.StringVar(&f.resume, "resume", "", "ops-table: `file` that gets every row as soon as it is measured; rows that it has of this CPU and --scale are not measured again")
 }
 
 // options checks what was typed; which has the flags in common. The caller closes Saved.
