@@ -55,10 +55,18 @@ func checkDir(dir string) error {
 		return fmt.Errorf("%w: %s: owner not known", ErrUnsafeDir, dir)
 	}
 	if int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%w: %s belongs to user %d, expected %d; use a directory of this user's own, such as local.Dir, %s", ErrUnsafeDir, dir, st.Uid, os.Getuid(), Dir())
+		return fmt.Errorf("%w: %s belongs to user %d, expected %d; %s", ErrUnsafeDir, dir, st.Uid, os.Getuid(), remedy(dir))
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return fmt.Errorf("%w: %s has mode %#o, others may write; expected 0700; use a directory of this user's own, such as local.Dir, %s", ErrUnsafeDir, dir, perm, Dir())
+		return fmt.Errorf("%w: %s has mode %#o, others may write; expected 0700; %s", ErrUnsafeDir, dir, perm, remedy(dir))
 	}
 	return nil
+}
+
+// remedy says which directory to use instead of dir.
+func remedy(dir string) string {
+	if own := Dir(); filepath.Clean(dir) != own {
+		return "use a directory of this user's own, such as " + own
+	}
+	return "set XDG_RUNTIME_DIR to a directory of this user's own"
 }

@@ -50,8 +50,18 @@ func TestPrepareDir(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := local.PrepareDir(open); err == nil || !strings.Contains(err.Error(), local.Dir()) {
+	if err := local.PrepareDir(open); err == nil || !strings.HasSuffix(err.Error(), "expected 0700; use a directory of this user's own, such as "+local.Dir()) {
 		t.Errorf("%v, expected a remedy", err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", base) // so that dir is the default
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.PrepareDir(dir); err == nil || !strings.HasSuffix(err.Error(), "expected 0700; set XDG_RUNTIME_DIR to a directory of this user's own") {
+		t.Errorf("of the default: %v, expected a remedy", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	for _, bad := range []string{link, open, file} {
 		if err := local.PrepareDir(bad); !errors.Is(err, local.ErrUnsafeDir) || !strings.Contains(err.Error(), bad) {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os/signal"
 	"path/filepath"
@@ -35,6 +36,14 @@ func listenAddr(addr, far string, anyPort bool) (string, error) {
 		return addr, hostPort("listen-tcp", far, anyPort)
 	}
 	return addr, nil
+}
+
+// listenElsewhere adds to an error about the folder of sockets which flag names another.
+func listenElsewhere(cmd *cobra.Command, err error) error {
+	if f := cmd.Flags().Lookup("listen"); f == nil || !errors.Is(err, local.ErrUnsafeDir) {
+		return err
+	}
+	return fmt.Errorf("%w (--listen FILE, the absolute path of a socket in it)", err)
 }
 
 func newDispatcher() *cobra.Command {

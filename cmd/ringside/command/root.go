@@ -86,6 +86,7 @@ const oneForUsage = "one for usage"
 // number, if ctx ended it before its work was done.
 func Main(ctx context.Context, root *cobra.Command) int {
 	cmd, err := root.ExecuteContextC(ctx)
+	err = listenElsewhere(cmd, err)
 	var exit *exitError
 	switch {
 	case err == nil:
