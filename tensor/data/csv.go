@@ -90,6 +90,11 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 		return nil, csvErr(name, err)
 	}
 	names, headed := columnsOf(first)
+	if len(first) > 2 && strings.TrimSpace(first[0]) == "" {
+		if _, others := columnsOf(first[1:]); others {
+			return nil, fmt.Errorf("%w: %s: the first column has no name, as the index that pandas writes; leave it out (to_csv(..., index=False)), or name it", ErrFormat, name)
+		}
+	}
 	t, label, err := o.columns(name, names)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ func TestReadCSV(t *testing.T) {
 		"1\n2\n":           "1 column",
 		"a,b\n1,x\nNaN,y":  `line 3, column "a": "NaN", expected a finite number`,
 		"1,2,x\n,2,y\n":    `line 2, column "c1": ""`,
+		",2,x\n1,2,y\n":    `line 1, column "c1": ""`,
+		",a,b\n0,1,x\n":    "the first column has no name, as the index that pandas writes",
 		"1,2,x\n1e99,2,y":  `"1e99"`,
 		"1,2,x\n1,2\n":     "record on line 2: wrong number of fields",
 		"1,2,x\n1,\"2,y\n": "t.csv: ",

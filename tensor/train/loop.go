@@ -29,6 +29,8 @@ type run struct {
 	from  *checkpoint.Checkpoint // the checkpoint to continue from, nil for a new run
 	print string                 // fingerprint of its data, if checkpoints are saved
 	saved int                    // the step of the last checkpoint
+
+	labels string // of its data: the note that is kept with weights
 }
 
 // feed uploads the examples of batch n, counted from 0, or of micro-batch n.

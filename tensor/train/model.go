@@ -147,6 +147,10 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 			return r.sum, err
 		}
 	}
+	if d, err = r.fit(d); err != nil {
+		return r.sum, err
+	}
+	r.labels = labelsOf(d).note()
 	if err := r.recompute(); err != nil {
 		return r.sum, err
 	}
@@ -171,7 +175,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		}
 	}
 	if r.o.Save != "" {
-		if _, err := m.save(r.o.Save, r.net); err != nil {
+		if _, err := m.save(r.o.Save, r.net, r.labels); err != nil {
 			return r.sum, err
 		}
 	}

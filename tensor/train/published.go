@@ -79,11 +79,16 @@ func mayConfigure(path string, net nn.Layer) error {
 	return nil
 }
 
-// save writes the weights of net to a file, and beside it a config.json where it belongs.
-// It returns what it wrote.
-func (m *Model) save(path string, net nn.Layer) (files []string, err error) {
+// save writes the weights of net to a file, with the note of the labels of its data
+// unless that is empty, and beside it a config.json where it belongs. It returns what it
+// wrote.
+func (m *Model) save(path string, net nn.Layer, labels string) (files []string, err error) {
 	// Other libraries load files of the format "pt", PyTorch's order of dims.
-	if err := nn.Save(path, net.Params(), map[string]string{noteModel: m.Name, "format": "pt"}); err != nil {
+	notes := map[string]string{noteModel: m.Name, "format": "pt"}
+	if labels != "" {
+		notes[noteLabels] = labels
+	}
+	if err := nn.Save(path, net.Params(), notes); err != nil {
 		return nil, err
 	}
 	config := configFor(path)
@@ -112,7 +117,11 @@ func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) 
 	if err != nil {
 		return nil, err
 	}
-	return m.save(to, net)
+	notes, err := notesAt(from)
+	if err != nil {
+		return nil, err
+	}
+	return m.save(to, net, notes[noteLabels])
 }
 
 // mayExport returns an error if the folder of the weights at path, where loaders look for

@@ -198,6 +198,9 @@ func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor
 		noteModel: r.model.Name, noteData: r.print,
 		noteSeed: strconv.FormatUint(seed, 10), noteCounter: strconv.FormatUint(counter, 10),
 	}
+	if r.labels != "" {
+		notes[noteLabels] = r.labels
+	}
 	for _, k := range r.o.kept() {
 		notes[k.name] = k.String()
 	}

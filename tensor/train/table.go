@@ -22,9 +22,9 @@ const (
 )
 
 // Table is data of a model that predicts a column of a table from the others: [n,
-// columns] in; out are [n, classes], or of a table with a Target [n, 1]. Classes are the
-// indices of the table's own Classes, which weights do not keep: a table with other ones
-// gives them other indices.
+// columns] in; out are [n, classes], or of a table with a Target [n, 1]. Train saves the
+// names of columns and classes with the weights: a table in which they have another order
+// has that of the weights which a run begins with or evaluates.
 type Table struct {
 	Train, Held *data.Table
 	From        string // file, or a name for errors

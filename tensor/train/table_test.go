@@ -19,6 +19,19 @@ import (
 // the sum of both columns.
 func points(t testing.TB, rows int, number bool) *Table {
 	t.Helper()
+	read, err := data.ReadCSV(strings.NewReader(pointsText(rows, number)), "points", &data.TableOptions{Regression: number})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := SplitTable(read, "points")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// pointsText is the table of points as text.
+func pointsText(rows int, number bool) string {
 	var text strings.Builder
 	text.WriteString("x,y,half\n")
 	for i := range uint64(rows) {
@@ -29,15 +42,7 @@ func points(t testing.TB, rows int, number bool) *Table {
 		}
 		fmt.Fprintf(&text, "%v,%v,%s\n", x, y, label)
 	}
-	read, err := data.ReadCSV(strings.NewReader(text.String()), "points", &data.TableOptions{Regression: number})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := SplitTable(read, "points")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return text.String()
 }
 
 // own is a model that is not in the list.
@@ -146,5 +151,102 @@ func testTableErrors(t *devicetest.T) {
 	}
 	if _, err := LoadTable(filepath.Join(t.TempDir(), "none.csv"), nil); err == nil {
 		t.Error("a file that is not there was loaded")
+	}
+}
+
+// TestTableLabels: a table whose classes and columns have another order than those
+// trained is evaluated, trained on and exported by their names, and other names are an
+// error.
+func TestTableLabels(t *testing.T) { devicetest.Each(t, testTableLabels) }
+
+func testTableLabels(t *devicetest.T) {
+	m := own(2)
+	m.Classes = 0
+	table := func(of func(x, y, class string) string) *Table {
+		var text strings.Builder
+		for line := range strings.Lines(pointsText(500, false)) {
+			f := strings.Split(strings.TrimSpace(line), ",")
+			text.WriteString(of(f[0], f[1], f[2]) + "\n")
+		}
+		read, err := data.ReadCSV(strings.NewReader(text.String()), "other.csv", &data.TableOptions{Label: "half"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := SplitTable(read, "other.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	named := func(no, yes string) func(string) string {
+		return strings.NewReplacer("true", yes, "false", no).Replace
+	}
+	up := named("b-lower", "a-upper")
+	d := table(func(x, y, class string) string { return x + "," + y + "," + up(class) })
+	kept, saved := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "own.safetensors")
+	sum, err := m.Train(t.Context(), inProcess(t), d, &Options{Seed: 3, Save: saved, Checkpoint: kept})
+	if err != nil || *sum.Accuracy < 0.9 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	out := filepath.Join(t.TempDir(), "out.safetensors")
+	if _, err := m.Export(t.Context(), inProcess(t), kept, out); err != nil {
+		t.Fatal(err)
+	}
+	// The labels are in other columns, and of the classes only one is held out: by itself
+	// it would be class 0.
+	moved := table(func(x, y, class string) string { return up(class) + "," + y + "," + x })
+	one := *moved.Held
+	one.Classes, one.Class, one.X, one.Rows = []string{"b-lower"}, nil, nil, 0
+	for i, c := range moved.Held.Class {
+		if moved.Held.Classes[c] == "b-lower" {
+			one.X = append(one.X, moved.Held.X[2*i:2*i+2]...)
+			one.Class, one.Rows = append(one.Class, 0), one.Rows+1
+		}
+	}
+	for name, path := range map[string]string{"a file": saved, "a checkpoint": kept, "an export": out} {
+		if e, err := m.Evaluate(t.Context(), inProcess(t), moved, path); err != nil || e.HeldOut != sum.HeldOut || *e.Accuracy != *sum.Accuracy {
+			t.Errorf("%s: %+v, %v, expected a loss of %v", name, e, err, sum.HeldOut)
+		}
+		part := &Table{Train: d.Train, Held: &one, From: "one"}
+		if e, err := m.Evaluate(t.Context(), inProcess(t), part, path); err != nil || *e.Accuracy < 0.9 {
+			t.Errorf("%s: one class of two: %+v, %v", name, e, err)
+		}
+		more, err := m.Train(t.Context(), inProcess(t), moved, &Options{Steps: 1, LR: 1e-9, Load: path})
+		if err != nil || *more.Accuracy < 0.9 {
+			t.Errorf("%s: trained on: %+v, %v", name, more, err)
+		}
+	}
+	// A run that began so goes on with the same rows.
+	further := Options{Steps: 10, Load: saved, Checkpoint: filepath.Join(t.TempDir(), "further")}
+	if _, err := m.Train(t.Context(), inProcess(t), moved, &further); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := m.Train(t.Context(), inProcess(t), moved, &Options{Resume: further.Checkpoint}); err != nil || *again.Accuracy < 0.9 {
+		t.Errorf("resumed: %+v, %v", again, err)
+	}
+	red := named("red", "a-upper")
+	for says, of := range map[string]func(x, y, class string) string{
+		`other.csv: class "red" is unknown to the weights in ` + saved + `, which have ["a-upper" "b-lower"]`: func(x, y, class string) string {
+			return x + "," + y + "," + red(class)
+		},
+		`other.csv: column "z" is unknown to the weights in ` + saved + `, which have ["x" "y"]`: func(x, y, class string) string {
+			return x + "," + strings.Replace(y, "y", "z", 1) + "," + up(class)
+		},
+		`other.csv has 1 columns and lacks "y"`:                            func(x, _, class string) string { return x + "," + up(class) },
+		`other.csv: column "x" is there twice`:                             func(x, _, class string) string { return x + "," + x + "," + up(class) },
+		"the classes [\"a-upper\" \"b-lower\"], expected a table of these": nil,
+	} {
+		other := points(t, 500, true)
+		if of != nil {
+			other = table(of)
+		}
+		if _, err := m.Evaluate(t.Context(), inProcess(t), other, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, expected %q", err, says)
+		}
+	}
+	wild := *d.Held
+	wild.Classes, wild.Class = []string{"b-lower", "a-upper"}, slices.Repeat([]int64{7}, wild.Rows)
+	if _, err := m.Evaluate(t.Context(), inProcess(t), &Table{Train: d.Train, Held: &wild, From: "wild"}, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "row 0 has class 7") {
+		t.Errorf("a class that is no index: %v", err)
 	}
 }

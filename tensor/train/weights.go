@@ -16,7 +16,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/nn/model"
-	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
 // weightsName is the file of weights in a folder that is no checkpoint, as other
@@ -58,30 +57,14 @@ func weightsAt(path string) (file string, err error) {
 // ModelOf returns the model whose weights are at path: a file or a folder, as of
 // Options.Load, that a training run wrote. It returns ErrModel if they are of none.
 func ModelOf(path string) (*Model, error) {
-	file, err := weightsAt(path)
+	notes, err := notesAt(path)
 	if err != nil {
 		return nil, err
-	}
-	var notes map[string]string
-	if file != "" {
-		f, err := safetensors.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		notes = f.Metadata()
-	} else {
-		c, err := openKept(path)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		notes = c.Notes
 	}
 	name, said := notes[noteModel]
 	m, err := Find(name)
 	if err != nil && said {
-		return nil, fmt.Errorf("%s is of a program's own model: %w", path, err)
+		return nil, fmt.Errorf("%s has weights of a program's own model, which that program evaluates (Model.Evaluate) or predicts with (nn.Load): %w", path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s does not say which model it is of: %w", path, err)
@@ -174,7 +157,9 @@ type Evaluation struct {
 }
 
 // Evaluate evaluates the model with the weights at path (as of Options.Load) on the
-// held-out part of d, as Train does in the end.
+// held-out part of d, as Train does in the end. It finds columns and classes of a table
+// by the names that Train has written with the weights, and returns ErrData for other
+// ones.
 func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path string) (*Evaluation, error) {
 	begin := time.Now()
 	if err := m.takes(d); err != nil {
@@ -182,6 +167,13 @@ func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path st
 	}
 	net, err := m.open(ctx, s, path)
 	if err != nil {
+		return nil, err
+	}
+	notes, err := notesAt(path)
+	if err != nil {
+		return nil, err
+	}
+	if d, err = fitted(d, notes, path); err != nil {
 		return nil, err
 	}
 	r := &run{s: s, model: m, net: net, sum: &Summary{}}

@@ -50,7 +50,7 @@ func (f *weightFlags) find() (*train.Model, error) {
 	}
 	m, err := train.ModelOf(f.load)
 	if errors.Is(err, train.ErrModel) {
-		return nil, fmt.Errorf("--load: %w; say it with --model", err)
+		return nil, fmt.Errorf("--load: %w; if it is one of these, say so with --model", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--load: %w", err)

@@ -68,10 +68,20 @@ func TestGenerateAndEval(t *testing.T) {
 		t.Errorf("interrupted: exit status %d, %q", status, &said)
 	}
 
+	dir = t.TempDir()
+	of := func(model string) string {
+		path := filepath.Join(dir, model+".safetensors")
+		if err := os.WriteFile(path, ofModel(model), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
+		{[]string{"generate", "--prompt", "a", "--load", of("fashion-mlp")}, "fashion-mlp learns from images and writes no text; ringside eval says how good it is"},
+		{[]string{"generate", "--prompt", "a", "--load", of("sines")}, `has weights of a program's own model, which that program evaluates (Model.Evaluate) or predicts with (nn.Load): train: unknown model: "sines"`},
 		{[]string{"generate"}, "--prompt TEXT is needed"},
 		{[]string{"generate", "--prompt", "a"}, "--load FILE is needed"},
 		{[]string{"eval"}, "--load FILE is needed"},
@@ -92,6 +102,11 @@ func TestGenerateAndEval(t *testing.T) {
 			t.Errorf("%v: %q, %v, expected %q", c.args, out, err, c.says)
 		}
 	}
+}
+
+// ofModel is a safetensors file that says that it is of a model.
+func ofModel(name string) []byte {
+	return weights(`{"__metadata__":{"model":"`+name+`"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1)
 }
 
 // TestTextWriter checks that characters come whole, and that what is none is marked.
