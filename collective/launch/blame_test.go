@@ -1,10 +1,13 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -87,5 +90,91 @@ func TestBlame(t *testing.T) {
 		if got := b.verdict().Error(); got != "launch: rank failed: "+c.want || !slices.Equal(before, b.failed) {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)
 		}
+	}
+}
+
+// TestLastWords: of last lines about one failure Run passes on none; its error has the
+// first one's, and names the ranks that wrote the others. Lines before them, and those
+// about another failure, are passed on.
+func TestLastWords(t *testing.T) {
+	const verdict = `printf '{"rank":2,"text":"%s"}' >$RINGSIDE_VERDICT; `
+	const news = `echo "main: step $RANK: collective: calls do not match" >&2; `
+	for name, c := range map[string]struct {
+		ranks [3]string
+		says  string
+		out   []string
+	}{
+		"of all": {
+			[3]string{
+				"echo first >&2; " + fmt.Sprintf(verdict, "odd") + news + "exit 1",
+				fmt.Sprintf(verdict, "odd") + news + "exit 1",
+				fmt.Sprintf(verdict, "odd") + news + "exit 1",
+			},
+			"rank failed: rank 2 on localhost: exit status 1: main: step 2: collective: calls do not match (the same from rank 0, 1)",
+			[]string{"[0] first"},
+		},
+		"not of the one that began": {
+			[3]string{fmt.Sprintf(verdict, "gone") + news + "exit 1", fmt.Sprintf(verdict, "gone") + news + "exit 1", "kill -9 $$"},
+			"rank failed: rank 2 on localhost: signal: killed; rank 0: main: step 0: collective: calls do not match (the same from rank 1)",
+			[]string{""},
+		},
+		"about another, or not the last": {
+			[3]string{
+				fmt.Sprintf(verdict, "odd") + news + "exit 1",
+				fmt.Sprintf(verdict, "gone") + news + "exit 1",
+				fmt.Sprintf(verdict, "odd") + news + "echo bye >&2; exit 1",
+			},
+			"rank failed: rank 2 on localhost: exit status 1; rank 0: main: step 0: collective: calls do not match",
+			[]string{"[1] main: step 1: collective: calls do not match", "[2] bye", "[2] main: step 2: collective: calls do not match"},
+		},
+		"without a verdict": {
+			[3]string{"exec sleep 1000", "exec sleep 1000", news + "exit 1"},
+			"rank failed: rank 2 on localhost: exit status 1",
+			[]string{"[2] main: step 2: collective: calls do not match"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The ranks end when all have written, so that none is ended before.
+			dir := t.TempDir()
+			script := "cd " + dir + "; end() { touch $RANK; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; }; case $RANK in "
+			for r, s := range c.ranks {
+				if name != "without a verdict" {
+					if i := strings.LastIndex(s, "exit 1"); i >= 0 {
+						s = s[:i] + "end; " + s[i:]
+					} else {
+						s = "end; " + s
+					}
+				}
+				script += fmt.Sprintf("%d) %s ;; ", r, s)
+			}
+			o, out := options(t, 3, script+"esac")
+			o.Grace = guard
+			sum, err := run(t, o)
+			if err == nil || err.Error() != "launch: "+c.says || len(sum.Failures) != 1 {
+				t.Errorf("%v, expected %s", err, c.says)
+			}
+			if got := out.lines(); !slices.Equal(got, c.out) {
+				t.Errorf("%q, expected %q", got, c.out)
+			}
+		})
+	}
+}
+
+// TestHeldBack: a line that is held back goes on by itself, or before the next one.
+func TestHeldBack(t *testing.T) {
+	out := newSaid()
+	l := &lines{mu: new(sync.Mutex), to: out, prefix: "> ", news: func(b []byte) bool { return bytes.HasPrefix(b, newsMark) }}
+	_, _ = l.Write([]byte("collective: a\ncollective: b\nc\ncollective: d\n"))
+	out.await(t, 4)
+	if want := "> collective: a\n> collective: b\n> c\n> collective: d\n"; out.String() != want {
+		t.Errorf("%q, expected %q", out.String(), want)
+	}
+	if last := l.last(); last != "" {
+		t.Errorf("%q is held back after it was passed on", last)
+	}
+	_, _ = l.Write([]byte("collective: e"))
+	l.close()
+	if last := l.last(); last != "collective: e" {
+		t.Errorf("%q is held back", last)
 	}
 }

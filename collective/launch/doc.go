@@ -31,6 +31,14 @@
 // input end, which terminates them like a failure; the folder of its socket is taken away
 // by the next launcher.
 //
+// # Output
+//
+// Lines of ranks are passed on as they come. When a group has failed, all of its ranks
+// tend to write the same news and end: the last line that a rank of this host writes to
+// its standard error after it has left its RINGSIDE_VERDICT, if it has the error of a
+// group in it, is held back for up to a second. Run's error has one such line for all
+// ranks with the same verdict.
+//
 // # Other hosts
 //
 // A rank on another host is a process of the remote shell, ssh by default, that runs a

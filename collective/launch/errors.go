@@ -22,6 +22,12 @@ type RankError struct {
 	Code int    `json:"exit_code"` // as in a shell: 128 plus the signal's number
 	How  string `json:"how"`       // "exit status 3", "signal: killed"
 
+	// Said is the last line that a rank of this host wrote to its standard error about
+	// the failure of its group. SaidBy are the ranks that wrote such lines about the same
+	// failure; the text is that of the first one. Run does not pass these lines on.
+	Said   string `json:"said,omitempty"`
+	SaidBy []int  `json:"said_by,omitempty"`
+
 	// Because is the rank that it names as the reason, if that rank had not failed itself
 	// when the others were ended.
 	Because *Because `json:"because,omitempty"`
@@ -41,12 +47,29 @@ type Because struct {
 func (e *RankError) Error() string {
 	s := fmt.Sprintf("%v: rank %d on %s: %s", ErrFailed, e.Rank, e.Host, e.How)
 	if e.Because != nil {
-		s += fmt.Sprintf(", because of rank %d: %s", e.Because.Rank, e.Because.Text)
+		s += fmt.Sprintf(", because of rank %d", e.Because.Rank)
+	}
+	switch {
+	case len(e.SaidBy) == 0 && e.Because != nil:
+		s += ": " + e.Because.Text
+	case len(e.SaidBy) == 0:
+	case e.SaidBy[0] == e.Rank:
+		s += ": " + e.Said
+	default:
+		s += fmt.Sprintf("; rank %d: %s", e.SaidBy[0], e.Said)
+	}
+	if len(e.SaidBy) > 1 {
+		s += " (the same from rank " + list(e.SaidBy[1:]) + ")"
 	}
 	if len(e.Also) > 0 {
-		s += fmt.Sprintf("; before any was asked to end failed, too: %s", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Also), " ", ", "), "[]"))
+		s += "; before any was asked to end failed, too: " + list(e.Also)
 	}
 	return s
+}
+
+// list writes ranks with commas.
+func list(ranks []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ", "), "[]")
 }
 
 // Unwrap returns ErrFailed.

@@ -113,6 +113,7 @@ func (s *settled) attempt(ctx context.Context, t thread, k *keeper, epoch int) (
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	a.lastWords()
 	return a.first, err
 }
 

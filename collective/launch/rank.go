@@ -24,6 +24,7 @@ type rank struct {
 	done  chan struct{} // closed when it has ended, and what it left behind
 	err   *RankError    // how; nil for exit status 0
 	asked atomic.Bool   // to end
+	errs  *lines        // its standard error
 }
 
 // output is how long a rank's output may stay open after its end, by processes that it
@@ -65,6 +66,10 @@ func (s *settled) start(t thread, k *keeper, p place, epoch int, mu *sync.Mutex,
 	}
 	out := &lines{mu: mu, to: s.Stdout, prefix: prefix}
 	errs := &lines{mu: mu, to: s.Stderr, prefix: prefix}
+	if p.name == Localhost {
+		errs.news = func(line []byte) bool { return s.isNews(line, p.rank, epoch) }
+	}
+	r.errs = errs
 	said, err := newOutputs(out, errs)
 	if err != nil {
 		if r.stdin != nil {
