@@ -39,7 +39,8 @@ import "errors"
 //	15 Held and Resume, SessionOpened.Token; Device.Sessions is gone
 //	16 Training; Status.Trainings
 //	17 Show and Shown
-const Version = 17
+//	18 Event.Shape
+const Version = 18
 
 // Limits of fields that several messages have.
 const (

@@ -37,7 +37,7 @@ func (d *Device) tell(c *compiled, i int, start time.Time) {
 	d.told(s)
 }
 
-// stepOf returns the operations of a step, and its bytes.
+// stepOf returns the operations of a step, its bytes, and the shape of its result.
 func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 	switch s.Fused {
 	case compile.Tiles, compile.TilesFold, compile.Epilogue:
@@ -52,6 +52,7 @@ func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 	default:
 		out.Ops = []tensor.Op{p.Program.Instrs[s.Instr].Op}
 	}
+	out.DType, out.Shape = s.Out.DType, s.Out.Shape
 	for i := range s.In {
 		if o := &s.In[i]; o.Scalar < 0 {
 			out.Bytes += o.Shape.Elems() * o.DType.Size()

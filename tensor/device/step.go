@@ -10,6 +10,8 @@ import (
 type Step struct {
 	Ops   []tensor.Op // read only
 	Bytes int         // of the operands that it reads and the results that it writes
+	DType tensor.DType
+	Shape tensor.Shape // of the result, as DType is; of several results of the first
 	Began time.Time
 	Took  time.Duration
 }

@@ -319,6 +319,9 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 		out.args[1].key = "instructions"
 	case client.EventStep:
 		out.name, out.cat = r.stepName(e), catStep
+		if shape := e.ShapeText(); shape != "" {
+			out.args = append(out.args, arg{key: "shapes", text: shape})
+		}
 	case client.EventCollective, client.EventOverlapped:
 		out.name, out.cat = "unknown collective", catCollective
 		kind, way := e.Collective()

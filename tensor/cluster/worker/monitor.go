@@ -132,7 +132,9 @@ func (m *monitor) program(session uint64, began time.Time, hash tensor.Hash, ins
 	took := time.Since(began)
 	for i := range m.steps {
 		s := &m.steps[i]
-		m.event(wire.EventStep, session, s.Began, s.Took, wire.PackOps(s.Ops), uint64(s.Bytes))
+		if m.event(wire.EventStep, session, s.Began, s.Took, wire.PackOps(s.Ops), uint64(s.Bytes)); m.log != nil {
+			m.log[(m.next-1)%logSize].Shape = wire.PackShape(s.DType, s.Shape)
+		}
 	}
 	m.event(wire.EventProgram, session, began, took, hashName(hash), uint64(instrs))
 }

@@ -88,8 +88,8 @@ func TestWatch(t *testing.T) {
 			}
 		case e.Kind == wire.EventStep:
 			steps++
-			if ops := e.Ops(nil); !slices.Equal(ops, []tensor.Op{tensor.OpAdd, tensor.OpTanh}) || e.Bytes != 24 {
-				t.Errorf("event %d: a step of %v and %d bytes", i, ops, e.Bytes)
+			if ops := e.Ops(nil); !slices.Equal(ops, []tensor.Op{tensor.OpAdd, tensor.OpTanh}) || e.Bytes != 24 || e.ShapeText() != "f32[2]" {
+				t.Errorf("event %d: a step of %v, %d bytes and %s", i, ops, e.Bytes, e.ShapeText())
 			}
 		case e.Kind == wire.EventMessage && e.Message() == wire.KindName(wire.KindRun):
 			if runs++; e.Number() != uint32(1+runs) { // the first came before

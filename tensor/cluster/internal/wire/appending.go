@@ -491,6 +491,7 @@ func (m *Watched) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, e.Took)
 		dst = binary.AppendUvarint(dst, e.What)
 		dst = binary.AppendUvarint(dst, e.Bytes)
+		dst = binary.AppendUvarint(dst, e.Shape)
 		last = e.Begin
 	}
 	return dst

@@ -13,7 +13,7 @@ import (
 //	then of each session: id uvarint, name text, workers, runs, busy, waiting, backlog and
 //	bytes as uvarints
 //	then of each event: kind uint8, session uvarint, begin uvarint (zigzag, as the
-//	difference to the event before), took, what and bytes as uvarints
+//	difference to the event before), took, what, bytes and shape as uvarints
 type Watched struct {
 	Session  uint64 // 0
 	Ask      uint64 // of the Watch
@@ -47,6 +47,7 @@ type Event struct {
 	Took    uint64 // nanoseconds
 	What    uint64 // see EventKind
 	Bytes   uint64 // see EventKind
+	Shape   uint64 // of an EventStep: PackShape of its result; else 0
 }
 
 // Message returns the name of the message that an EventMessage, EventAside or EventSent
@@ -190,7 +191,7 @@ func (m *Watched) walk(w *encoding.Walk) {
 	w.Uvarint("Now", &m.Now)
 	encoding.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
 	encoding.List(w, "Sessions", &m.Sessions, MaxWatched, 8)
-	encoding.List(w, "Events", &m.Events, MaxEvents, 6)
+	encoding.List(w, "Events", &m.Events, MaxEvents, 7)
 	w.Uvarint("First", &m.First)
 	w.Bool("More", &m.More)
 	m.Counters.walk(w)
@@ -214,6 +215,7 @@ func (m *Watched) walk(w *encoding.Walk) {
 		w.Uvarint("Events.Took", &e.Took)
 		w.Uvarint("Events.What", &e.What)
 		w.Uvarint("Events.Bytes", &e.Bytes)
+		w.Uvarint("Events.Shape", &e.Shape)
 		last = e.Begin
 	}
 }

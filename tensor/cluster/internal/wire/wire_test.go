@@ -94,7 +94,8 @@ func messages() []encodingtest.Message {
 		of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
 			Counters: []Counter{{"runs", 17}, {"op.matmul", 1 << 40}},
 			Sessions: []WatchedSession{{ID: 9, Name: "train", Workers: 4, Runs: 100, Busy: 1 << 35, Waiting: 1 << 30, Backlog: 3, Bytes: 1 << 28}},
-			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}}),
+			Events: []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57, 0}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99, 0},
+				{EventStep, 9, 1<<60 - 650, 9, PackOps([]tensor.Op{tensor.OpAdd}), 12, PackShape(tensor.F32, tensor.Shape{1, 3})}}}),
 		of("Show", &Show{Session: 5, Ask: 3, Of: 9, Hash: sampleHash(9), Off: 1 << 15}),
 		of("Shown", &Shown{Session: 5, Ask: 3, Of: 9, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program"), Workers: 4, Programs: 2, Runs: 1 << 33,
 			Name: "train", Worker: "w0"}),
@@ -291,5 +292,34 @@ func TestNumbers(t *testing.T) {
 	}
 	if e := (Event{What: Numbered(KindRun, 7)}); e.Message() != KindName(KindRun) || e.Number() != 7 {
 		t.Errorf("%s %d", e.Message(), e.Number())
+	}
+}
+
+// TestPackShape: events have all dims of a shape, or the last ones that have room.
+func TestPackShape(t *testing.T) {
+	for _, c := range []struct {
+		d     tensor.DType
+		shape tensor.Shape
+		want  string
+	}{
+		{tensor.F32, nil, "f32[]"},
+		{tensor.I64, tensor.Shape{0}, "i64[0]"},
+		{tensor.BF16, tensor.Shape{1, 0, 1}, "bf16[1 0 1]"},
+		{tensor.F32, tensor.Shape{8, 64, 256}, "f32[8 64 256]"},
+		{tensor.Bool, tensor.Shape{32, 256, 56, 56}, "bool[32 256 56 56]"},
+		{tensor.F64, tensor.Shape{1 << 40}, "f64[1099511627776]"},
+		{tensor.F32, tensor.Shape{2, 3, 4, 5, 6, 7, 8, 9}, "f32[... 4 5 6 7 8 9]"},
+		{tensor.F32, tensor.Shape{3, 1 << 20, 1 << 20}, "f32[... 1048576 1048576]"},
+	} {
+		e := Event{Shape: PackShape(c.d, c.shape)}
+		if got := e.ShapeText(); got != c.want {
+			t.Errorf("%v%v became %q, expected %q", c.d, c.shape, got, c.want)
+		}
+	}
+	for _, packed := range []uint64{0, 1 << 5, 31, math.MaxUint64} {
+		e := Event{Shape: packed}
+		if got := e.ShapeText(); got != "" {
+			t.Errorf("%#x is %q, expected no shape", packed, got)
+		}
 	}
 }
