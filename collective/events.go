@@ -226,6 +226,9 @@ func (t *tape) close() error {
 
 // RankEvents are the events of one rank, as Options.Events has them written.
 type RankEvents struct {
+	// Host names the host whose clock the events have, where they are of several; its
+	// reader sets it.
+	Host       string
 	Rank, Size int
 	PID        uint64
 	Attempt    uint64       // of the launcher, from 0

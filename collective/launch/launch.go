@@ -38,6 +38,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	defer func() { sum.Seconds = time.Since(begin).Seconds() }()
 	t := newThread()
 	defer t.close()
+	defer s.fetchEvents()
 	var k *keeper
 	if slices.ContainsFunc(s.places, func(p place) bool { return p.name == Localhost }) {
 		k = newKeeper(s.Logger)

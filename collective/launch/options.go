@@ -59,7 +59,9 @@ type Options struct {
 	MasterPort int
 
 	// Events is a folder of this host for the events of local ranks, which
-	// collective.ReadEvents reads. Empty: none.
+	// collective.ReadEvents reads. Those of another host are in the folder of it that
+	// EventsOf names; they come by RemoteShell when all ranks have ended, which is warned
+	// of where it fails. Empty: none.
 	Events string
 
 	// Restarts is how often all ranks are started again after one failed.
@@ -298,8 +300,10 @@ func (s *settled) variables(p place, epoch int) []string {
 	if s.folder != nil {
 		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+s.socket(epoch), "RINGSIDE_VERDICT="+s.verdict(p.rank, epoch))
 	}
-	if s.Events != "" {
+	if s.Events != "" && p.name == Localhost {
 		vars = append(vars, "RINGSIDE_EVENTS="+s.Events)
+	} else if s.Events != "" {
+		vars = append(vars, "RINGSIDE_EVENTS="+s.farEvents(p.host))
 	}
 	return append(vars, s.Env...)
 }

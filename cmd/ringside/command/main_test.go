@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	}
 	if len(os.Args) > 1 && os.Args[1] == rankArgument {
-		os.Exit(rankOfTest())
+		os.Exit(rankOfTest(len(os.Args) > 2))
 	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		ctx := StopContext(context.Background())

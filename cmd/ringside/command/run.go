@@ -35,7 +35,7 @@ When one fails, all others are ended, by SIGTERM and later SIGKILL, and run's ex
 began it; with --restarts they are all started again. An interrupt ends them too, a second one at once. Ranks have no standard
 input. What ranks of this host write last about the failure of their group is told once, in run's error.
 
-With --trace the calls of all ranks go to one file, a timeline that trace view and https://ui.perfetto.dev read.
+With --trace the calls of all ranks, on all hosts, go to one file, a timeline that trace view and https://ui.perfetto.dev read.
 
 With --hosts the ranks run on other hosts, by ssh: the program must be there under the same path, as must the
 working directory, and ssh must need no password. Put "localhost" for this host.

@@ -1,10 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/launch"
@@ -14,8 +17,9 @@ import (
 // rankTrace is the trace of a run's ranks.
 type rankTrace struct {
 	recording
-	dir  string // where ranks write
-	into *trace.Options
+	dir   string // where ranks write
+	hosts []launch.Host
+	into  *trace.Options
 }
 
 // begin makes the files, and the folder where ranks write, if a trace is wanted.
@@ -23,19 +27,39 @@ func (r *rankTrace) begin(o *launch.Options) (err error) {
 	if !r.wanted() {
 		return nil
 	}
-	for _, h := range o.Hosts {
-		if h.Name != launch.Localhost {
-			return usagef("--trace and --log are for ranks of this host, which read one clock: leave --hosts out (found %q)", h.Name)
-		}
-	}
 	if r.into, err = r.options(); err != nil {
 		return errors.Join(err, r.close())
 	}
 	if r.dir, err = os.MkdirTemp("", "ringside-events-"); err != nil {
 		return errors.Join(err, r.close())
 	}
-	o.Events = r.dir
+	o.Events, r.hosts = r.dir, o.Hosts
 	return nil
+}
+
+// read reads the events of the ranks of all hosts.
+func (r *rankTrace) read() ([]*collective.RankEvents, error) {
+	if len(r.hosts) == 0 {
+		return collective.ReadEvents(r.dir)
+	}
+	var all []*collective.RankEvents
+	for i, h := range r.hosts {
+		ranks, err := collective.ReadEvents(launch.EventsOf(r.dir, r.hosts, i))
+		if errors.Is(err, fs.ErrNotExist) { // the host has no rank
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range ranks {
+			x.Host = h.Name
+		}
+		all = append(all, ranks...)
+	}
+	slices.SortStableFunc(all, func(a, b *collective.RankEvents) int {
+		return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Rank, b.Rank))
+	})
+	return all, nil
 }
 
 // end writes the files, and says what is in them.
@@ -47,7 +71,7 @@ func (r *rankTrace) end(said io.Writer) error {
 	if name == "" {
 		name = r.log
 	}
-	ranks, err := collective.ReadEvents(r.dir)
+	ranks, err := r.read()
 	n, dropped := 0, uint64(0)
 	if err == nil {
 		n, dropped, err = trace.WriteRanks(ranks, r.into)

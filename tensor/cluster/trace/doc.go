@@ -9,6 +9,7 @@
 //	write.go    one event as JSON and as a line
 //	record.go   asks, takes, and has them written
 //	ranks.go    writes the events of ranks, which have no dispatcher
+//	clock.go    sets the clocks of the hosts of ranks
 //	read.go     reads a file and checks it
 //	summary.go  where the time went, in words
 //	draw.go     the timeline as SVG and PNG
