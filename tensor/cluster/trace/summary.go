@@ -40,7 +40,7 @@ type Summary struct {
 	RoundTrips int
 	Uploads    Item
 	Reads      Item
-	Overlapped float64 // collectives beside other work
+	Overlapped float64 // time in which collectives ran beside other work
 	Hidden     float64 // the part of it in which programs ran
 	PerStep    PerStep
 	Matched    int    // messages found at both ends
@@ -85,7 +85,7 @@ func Summarize(f *File) *Summary {
 		x.Count, x.Seconds, x.Bytes = x.Count+1, x.Seconds+micros/1e6, x.Bytes+bytes
 	}
 	lanes := map[int]*Lane{}
-	programs := map[int][]span{}
+	programs, beside := map[int][]span{}, map[int][]span{}
 	marks := f.pick(func(e *Event) bool { return e.Phase+e.Cat == "i"+catStepMark })
 	trained := func(e *Event) bool {
 		return len(marks) > 0 && e.TS > marks[0].TS && e.TS <= marks[len(marks)-1].TS
@@ -131,8 +131,7 @@ func Summarize(f *File) *Summary {
 			begun[fmt.Sprint(e.PID, e.ID)] = e
 		case "e" + catCollective:
 			if b := begun[fmt.Sprint(e.PID, e.ID)]; b != nil {
-				s.Overlapped += (e.TS - b.TS) / 1e6
-				s.Hidden += covered(programs[e.PID], span{b.TS, e.TS}) / 1e6
+				beside[e.PID] = append(beside[e.PID], span{b.TS, e.TS})
 			}
 		case "X" + catWait:
 			l.client = true
@@ -168,6 +167,12 @@ func Summarize(f *File) *Summary {
 			if trained(e) && x == &s.Uploads {
 				s.PerStep.UploadBytes += e.number("bytes")
 			}
+		}
+	}
+	for pid, spans := range beside {
+		for _, x := range union(spans) {
+			s.Overlapped += (x.to - x.from) / 1e6
+			s.Hidden += covered(programs[pid], x) / 1e6
 		}
 	}
 	subtract(phases, phaseMessage, phaseRun, phaseCompile, phaseWait)
@@ -232,6 +237,19 @@ func covered(by []span, s span) (sum float64) {
 		sum += max(min(by[i].to, s.to)-max(by[i].from, s.from), 0)
 	}
 	return sum
+}
+
+// union returns the time that spans cover, in order. It reorders spans.
+func union(spans []span) (out []span) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func longestFirst(m map[string]*Item) (out []Item) {
@@ -342,7 +360,7 @@ func (s *Summary) Write(w io.Writer, most int) error {
 		}
 	}
 	if s.Overlapped > 0 {
-		fmt.Fprintf(tw, "overlap\t%s of collectives beside programs, %.0f %% of the time that they ran\n", seconds(s.Hidden), 100*s.Hidden/s.Overlapped)
+		fmt.Fprintf(tw, "overlap\t%s of collectives beside programs, %.0f %% of the time in which they ran\n", seconds(s.Hidden), 100*s.Hidden/s.Overlapped)
 	}
 	if s.Lost > 0 {
 		fmt.Fprintf(tw, "missing\t%d events, which are not in the file\n", s.Lost)

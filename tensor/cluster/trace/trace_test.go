@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -168,4 +169,22 @@ func FuzzParse(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestOverlap: time in which several collectives run beside programs counts once, also
+// where the program's event comes behind theirs.
+func TestOverlap(t *testing.T) {
+	const file = `{"traceEvents":[{"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"worker w0"}},
+{"name":"all-reduce","cat":"collective","ph":"b","ts":10,"pid":1,"tid":1,"id":"1"},{"name":"all-reduce","cat":"collective","ph":"e","ts":30,"pid":1,"tid":1,"id":"1"},
+{"name":"all-reduce","cat":"collective","ph":"b","ts":12,"pid":1,"tid":1,"id":"2"},{"name":"all-reduce","cat":"collective","ph":"e","ts":40,"pid":1,"tid":1,"id":"2"},
+{"name":"all-reduce","cat":"collective","ph":"b","ts":60,"pid":1,"tid":1,"id":"3"},{"name":"all-reduce","cat":"collective","ph":"e","ts":70,"pid":1,"tid":1,"id":"3"},
+{"name":"program 01","cat":"program","ph":"X","ts":5,"dur":20,"pid":1,"tid":1},{"name":"program 01","cat":"program","ph":"X","ts":35,"dur":30,"pid":1,"tid":1}]}`
+	f, err := trace.Parse(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-12 }
+	if s := trace.Summarize(f); !near(s.Overlapped, 40e-6) || !near(s.Hidden, 25e-6) {
+		t.Errorf("%g s of %g, expected 25 µs of 40", s.Hidden, s.Overlapped)
+	}
 }
