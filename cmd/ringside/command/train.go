@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -211,10 +212,20 @@ func loadData(m *train.Model, path string) (train.Data, error) {
 	return d, err
 }
 
-// sayFiles says which files of a folder of text are trained on.
+// sayFiles says which files of a folder of text are trained on, or that a file is not the
+// text that a language model is for.
 func sayFiles(w io.Writer, path string, d train.Data) {
 	t, ok := d.(*train.Text)
-	if !ok || path == "" || len(t.Files) == 1 && len(t.Left) == 0 {
+	if !ok || path == "" {
+		return
+	}
+	if len(t.Files) == 1 && len(t.Left) == 0 {
+		switch ext := strings.ToLower(filepath.Ext(path)); {
+		case ext == ".csv" || ext == ".tsv":
+			fmt.Fprintf(w, "warning: %s is learnt as text, byte by byte; to predict a column of a table, see the examples classifier and ownmodel in cmd/examples\n", path)
+		case bytes.IndexByte(t.Train, 0) >= 0:
+			fmt.Fprintf(w, "warning: %s is no text (byte %d is 0); it is learnt byte by byte\n", path, bytes.IndexByte(t.Train, 0))
+		}
 		return
 	}
 	fmt.Fprintf(w, "data: %s of text in %s, %sB\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))))

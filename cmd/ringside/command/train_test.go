@@ -208,8 +208,20 @@ func testTrainOnAFolder(t *testing.T) {
 	if want := "data: 1 file of text in " + dir + ", 13.5kB\nwarning: left out 6 files, no text or too large: \"0.bin\", \"1.bin\", \"2.bin\", \"3.bin\" and 2 more\n"; err != nil || !strings.HasPrefix(said, want) {
 		t.Errorf("%v, %q, expected %q", err, said, want)
 	}
-	if _, said, err = execute(t, append(args, file)...); err != nil || strings.Contains(said, "data:") {
+	if _, said, err = execute(t, append(args, file)...); err != nil || strings.Contains(said, "data:") || strings.Contains(said, "warning:") {
 		t.Errorf("a file: %v, %q", err, said)
+	}
+	for name, says := range map[string]string{
+		"t.csv": "t.csv is learnt as text, byte by byte; to predict a column of a table, see the examples classifier",
+		"t.npy": "t.npy is no text (byte 6 is 0); it is learnt byte by byte",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.Repeat("1,2.5,\x00\n", 500)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said, err = execute(t, append(args, path)...); err != nil || !strings.HasPrefix(said, "warning: "+dir) || !strings.Contains(said, says) {
+			t.Errorf("%s: %v, %q, expected %q", name, err, said, says)
+		}
 	}
 }
 
