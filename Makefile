@@ -204,9 +204,10 @@ ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the 
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
 	$(GO) test ./tensor/cuda -run TestGenerated -args -write-generated
 
-abi: tools-cuda ## constants, layouts and functions of the CUDA driver and of cuBLASLt against NVIDIA's headers and libraries
+abi: tools-cuda ## constants, layouts and functions of the CUDA driver, cuBLASLt and NCCL against NVIDIA's headers and libraries
 	$(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestLibrary|TestPrototypes'
 	$(GO) test ./tensor/cuda/blas/cublaslt -count=1 -v -run 'TestABI|TestAttributes|TestMisuse|TestWithoutDevice'
+	$(GO) test ./tensor/cuda/comm/nccl -count=1 -v -run TestABI
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -67,9 +67,12 @@
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it
 //	tensor/cuda/blas            a library of matrix products as an interface
 //	tensor/cuda/blas/cublaslt   that interface over libcublasLt.so, found at run time
+//	tensor/cuda/comm            a library of collectives as an interface
+//	tensor/cuda/comm/nccl       that interface over libnccl.so.2, found at run time
+//	tensor/cuda/internal/load   finds libraries when the program runs
 //	tensor/cuda/memory          a device's memory: segments, streams, handles for others
 //	tensor/cuda/gpucheck        the bundle that tries all of it on a machine with a GPU
-//	tensor/cuda/fakecuda        strict stand-ins for both libraries in C, for tests
+//	tensor/cuda/fakecuda        strict stand-ins for these libraries in C, for tests
 //	tensor/cuda/cudatest        runs PTX on it, for tests
 //	tensor/cuda/kernels         kernels: CUDA C and the PTX of it
 //

@@ -129,6 +129,8 @@ var floors = map[string]int{
 	"tensor/cuda/driver/dlopen":        1,
 	"tensor/cuda/blas":                 1,
 	"tensor/cuda/blas/cublaslt":        2,
+	"tensor/cuda/comm":                 1,
+	"tensor/cuda/comm/nccl":            2,
 	"tensor/cuda/driver/drivertest":    1,
 	"tensor/cuda/fakecuda":             0,
 	"tensor/cuda/memory":               2,
@@ -136,6 +138,7 @@ var floors = map[string]int{
 	"tensor/cuda/gpucheck":             4,
 	"tensor/cuda/cudatest":             3,
 	"tensor/cuda/kernels":              0,
+	"tensor/cuda/internal/load":        0,
 	"tensor/cuda/internal/ptx":         2,
 
 	"gather/outcome":         0,
@@ -184,7 +187,7 @@ var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
-	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen", "tensor/cuda/blas/cublaslt"},
+	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen", "tensor/cuda/blas/cublaslt", "tensor/cuda/comm/nccl", "tensor/cuda/internal/load"},
 
 	"google.golang.org/protobuf/encoding/protowire": {"cmd/ringside/events"},
 	"golang.org/x/image/font":                       {"cmd/ringside/plot"},
@@ -460,6 +463,7 @@ func TestNoLoader(t *testing.T) {
 	for pkg, want := range map[string]bool{
 		"ring": false, "shm": false, "tensor/cluster/client": false, "tensor/cluster": false,
 		"tensor/cuda/driver": false, "tensor/cuda/driver/dlopen": true, "tensor/cuda/blas": false, "tensor/cuda/blas/cublaslt": true,
+		"tensor/cuda/comm": false, "tensor/cuda/comm/nccl": true,
 	} {
 		clear(seen)
 		if len(imported[pkg]) == 0 && pkg != "ring" {

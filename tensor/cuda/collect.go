@@ -51,6 +51,7 @@ type collecting struct {
 	in     int // bytes of this member's value
 	out    int // of the result
 	twice  bool
+	over   bool       // its result may lie where its value does
 	src    *shm.Block // nil for no bytes
 	dst    *shm.Block // may be src
 	from   *pending   // of the value
@@ -71,15 +72,10 @@ func (p *peers) Start(sp device.Space, xs []device.Collective, beside bool, meet
 	if !ok {
 		return nil, fmt.Errorf("cuda: a space of %T, expected one of this package", sp)
 	}
-	b := &batch{peers: p, s: s}
-	failed := false // by another's program
-	for i := range xs {
-		x := &xs[i]
-		c := &collecting{batch: b, x: x, size: x.DType.Size()}
-		c.out = x.Shape.Elems() * c.size
-		c.twice = x.Kind == protocol.AllReduce && c.out >= p.twoShot
-		b.parts = append(b.parts, c)
-		failed = failed || x.Failed
+	b, failed := newBatch(p, s, xs)
+	for _, c := range b.parts {
+		c.twice = c.x.Kind == protocol.AllReduce && c.out >= p.twoShot
+		c.over = c.twice
 	}
 	var err error
 	if !failed {
@@ -98,6 +94,25 @@ func (p *peers) Start(sp device.Space, xs []device.Collective, beside bool, meet
 	if err == nil && !ok && !failed {
 		err = b.zero()
 	}
+	return b.pending(failed, err)
+}
+
+// newBatch returns collectives that are started together, and whether an earlier failure
+// of this member keeps it from taking part.
+func newBatch(p *peers, s *space, xs []device.Collective) (b *batch, failed bool) {
+	b = &batch{peers: p, s: s}
+	for i := range xs {
+		x := &xs[i]
+		c := &collecting{batch: b, x: x, size: x.DType.Size(), over: x.Kind == protocol.AllReduce}
+		c.out = x.Shape.Elems() * c.size
+		b.parts = append(b.parts, c)
+		failed = failed || x.Failed
+	}
+	return b, failed
+}
+
+// pending returns the results, or gives all up after a failure.
+func (b *batch) pending(failed bool, err error) ([]device.Pending, error) {
 	if err != nil || failed {
 		b.drop()
 		return nil, err
@@ -176,7 +191,7 @@ func (c *collecting) prepare() error {
 	} else if c.src != nil {
 		c.src.Retain()
 	}
-	if c.x.InPlace && c.twice && c.src.Refs() == 1 {
+	if c.x.InPlace && c.over && c.src != nil && c.src.Refs() == 1 {
 		c.s.free(c.dst)
 		c.dst = c.src
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
+	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/internal/ptx"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
@@ -42,6 +44,11 @@ type Options struct {
 	// in two steps, in which each GPU folds a slice, 512 KiB. The least of a group's
 	// counts.
 	TwoShot int
+
+	// Collectives is a library of collectives with other GPUs of the host, nil for those
+	// of this package. Its order of folding is its own, and all members of a group need
+	// it, each on a GPU of its own. It is used or Connect fails.
+	Collectives comm.Library
 }
 
 // Device is a GPU as one process uses it. It is a device.Device. Programs of different
@@ -55,6 +62,8 @@ type Device struct {
 	lower   lowerer
 	twoShot int // see Options
 	plans   *device.Cache[*compiled]
+
+	collectives comm.Library // see Options
 
 	runs  atomic.Uint64
 	made  atomic.Uint64 // blocks of host memory
@@ -77,7 +86,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 		compile: *compileOptions(opt.Host.NoFuse),
 		lower:   lowerer{mem: mem, none: opt.HostSteps, products: products{tf32: opt.TF32}},
 		twoShot: cmp.Or(max(opt.TwoShot, 0), 512<<10),
-		spaces:  map[*space]struct{}{},
+		spaces:  map[*space]struct{}{}, collectives: opt.Collectives,
 	}
 	if d.pool, err = mem.NewPool(memory.Handles); err != nil {
 		return nil, errors.Join(err, mem.Close())
@@ -152,16 +161,18 @@ func (d *Device) Products() (info blas.Info, has bool, err error) {
 // Rounding implements device.Rounder: kernels of this package have the same bits on every
 // device, a library's on those of one kind and by one version.
 func (d *Device) Rounding() string {
-	info, has, _ := d.Products()
-	if !has {
-		return ""
+	var all []string
+	if d.collectives != nil {
+		all = append(all, "collectives by "+d.collectives.Info().Name)
 	}
-	i := d.mem.Info()
-	mode := ""
-	if d.lower.products.tf32 {
-		mode = " with TF32"
+	if info, has, _ := d.Products(); has {
+		i, mode := d.mem.Info(), ""
+		if d.lower.products.tf32 {
+			mode = " with TF32"
+		}
+		all = append(all, fmt.Sprintf("%s%s on sm_%d%d with %d multiprocessors, %.96s", info.Name, mode, i.Capability[0], i.Capability[1], d.lower.products.multiprocessors, i.Name))
 	}
-	return fmt.Sprintf("%s%s on sm_%d%d with %d multiprocessors, %.96s", info.Name, mode, i.Capability[0], i.Capability[1], d.lower.products.multiprocessors, i.Name)
+	return strings.Join(all, ", ")
 }
 
 // Memory returns the memory of the device, for those that share it with other processes.

@@ -32,7 +32,7 @@
 // kernel, and Run waits where more than that many are on their way.
 //
 // Values of several workers of a host are summed up and gathered where they are, see
-// peers.
+// peers. With Options.Collectives a library does that, see ranks.
 //
 //	device.go   a Device: memory, compiled programs
 //	counters.go what it did
@@ -45,6 +45,8 @@
 //	peers.go    members of a group that reach each other's memory
 //	collect.go  their collectives
 //	meeting.go  what they say to each other when they meet
+//	ranks.go    members whose collectives a library runs
+//	calls.go    what the library is asked for
 //	pieces.go   what these give to a stream, and its graph
 //	lower.go    the kernels of a plan
 //	kernel.go   what a step launches: generated kernels and those of the library

@@ -121,8 +121,11 @@ func (o *offer) parse(b []byte) error {
 
 // Connect implements device.Connector. Each member reads a few bytes of every other's
 // memory and opens its events, so that what the driver refuses is known before anything
-// relies on it.
+// relies on it. With a library of collectives its errors are those of the library, too.
 func (d *Device) Connect(rank, size int, meet device.Meet) (device.Peers, device.Obstacle, error) {
+	if d.collectives != nil {
+		return d.join(rank, size, meet)
+	}
 	p := &peers{dev: d, pieces: pieces{dev: d}, rank: rank, others: make([]peer, size), held: map[uint64]bool{}, told: map[uint64]bool{},
 		imports: d.mem.NewImports(&memory.ImportOptions{Others: true})}
 	mine, trial := p.open()

@@ -69,6 +69,8 @@ type space struct {
 	mu    sync.Mutex // guards spare: another space's alloc may flush it
 	spare []spare    // blocks for the next values of the space, the oldest first
 
+	library *memory.Stream // of the last collectives by a library, nil for none
+
 	bound bool // the thread has the device's context until do ends
 	kept  int  // bytes of values that are behind
 

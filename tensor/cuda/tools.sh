@@ -1,8 +1,8 @@
 #!/bin/sh
 # tools.sh assembler|abi puts NVIDIA's files into the user's cache: ptxas, cuobjdump and
-# nvdisasm, or cuda.h, libcuda.so.1 and the same of cuBLASLt, of 442 MB. They are packages
-# of non-free on the machine's own mirror of Debian. Nothing is installed and the system's
-# package lists stay as they are.
+# nvdisasm, or cuda.h, libcuda.so.1, the same of cuBLASLt, of 442 MB, and nccl.h. They are
+# packages of non-free and contrib on the machine's own mirror of Debian. Nothing is
+# installed and the system's package lists stay as they are.
 set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringside/cuda
 suite=trixie
@@ -34,9 +34,17 @@ prepare() {
 		exit 1
 	}
 	mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-	echo "deb $uri $suite non-free" >"$work/sources.list"
+	echo "deb $uri $suite non-free contrib" >"$work/sources.list"
 	apt apt-get -qq update
 	cd "$work"
+}
+
+# first PACKAGE HEADERS unpacks headers, which are first in a large package: the download
+# ends when they are there.
+first() {
+	package=$(apt apt-get -qq download --print-uris "$1" | cut -d"'" -f2)
+	shift
+	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 $(printf './usr/include/%s ' "$@") || true
 }
 
 case "${1-}" in
@@ -50,14 +58,13 @@ assembler)
 	;;
 abi)
 	headers="cublasLt.h cublas_api.h cuda.h library_types.h"
-	have include/cuda.h include/cublasLt.h include/cublas_api.h include/library_types.h lib/libcuda.so.1 lib/libcublasLt.so.12 && exit 0
-	prepare "include/cuda.h, cublasLt.h, cublas_api.h, library_types.h, lib/libcuda.so.1 and libcublasLt.so.12"
+	have include/cuda.h include/cublasLt.h include/cublas_api.h include/library_types.h include/nccl.h lib/libcuda.so.1 lib/libcublasLt.so.12 && exit 0
+	prepare "include/cuda.h, cublasLt.h, cublas_api.h, library_types.h, nccl.h, lib/libcuda.so.1 and libcublasLt.so.12"
 	apt apt-get -qq download libcuda1 libcublaslt12
-	dpkg-deb -x libcuda1_*.deb .
-	dpkg-deb -x libcublaslt12_*.deb .
-	# The headers are first in a large package: the download ends when they are there.
-	package=$(apt apt-get -qq download --print-uris nvidia-cuda-dev | cut -d"'" -f2)
-	curl -sf "$package" 2>/dev/null | dpkg-deb --fsys-tarfile - 2>/dev/null | tar -x --occurrence=1 $(printf './usr/include/%s ' $headers) || true
+	for package in libcuda1 libcublaslt12; do dpkg-deb -x ${package}_*.deb .; done
+	first nvidia-cuda-dev $headers
+	first libnccl-dev nccl.h
+	headers="$headers nccl.h"
 	for h in $headers; do
 		tail -n 1 "usr/include/$h" | grep -q '^#endif' || { echo "the download of $h ended early" >&2; exit 1; }
 	done

@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
+	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -43,6 +45,59 @@ const withoutProducts = "off"
 // productsFlag adds --cublas.
 func productsFlag(f *pflag.FlagSet, text *string) {
 	f.StringVar(text, "cublas", "", "library of matrix products on GPUs: off, or its file (default: libcublasLt.so of CUDA 13 or 12, if it is found)")
+}
+
+// collectivesNCCL is the value of --collectives for the machine's NCCL; a colon and a
+// file may follow.
+const collectivesNCCL = "nccl"
+
+// collectivesFlag adds --collectives.
+func collectivesFlag(f *pflag.FlagSet, text *string) {
+	f.StringVar(text, "collectives", "", "library of collectives between GPUs of this host: nccl, or nccl:FILE (default: none, ringside runs them)")
+}
+
+// collectivesFile returns the file that a value of --collectives names, empty for the
+// machine's.
+func collectivesFile(text string) (file string, err error) {
+	name, file, named := strings.Cut(text, ":")
+	if name != collectivesNCCL || named && !filepath.IsAbs(file) {
+		return "", usagef("--collectives %q: expected nccl, or nccl: and the absolute path of libnccl.so.2", text)
+	}
+	return file, nil
+}
+
+// collectivesLibrary returns the library of collectives for a value of --collectives, nil
+// if that is empty.
+func (h *host) collectivesLibrary(text string) (comm.Library, error) {
+	if text == "" {
+		return nil, nil
+	}
+	file, err := collectivesFile(text)
+	if err != nil {
+		return nil, err
+	}
+	return h.openCollectives(file)
+}
+
+// workerArgs returns the arguments of the processes of a cluster whose workers are given
+// that value of --collectives; nil for those that cluster makes itself.
+func (d devices) workerArgs(collectives string) (func(c cluster.Child) []string, error) {
+	if collectives == "" {
+		return nil, nil
+	}
+	if d.kind == device.CPU {
+		return nil, usagef("--collectives %s is about GPUs, and workers use the cores: say --device cuda", collectives)
+	}
+	if _, err := collectivesFile(collectives); err != nil {
+		return nil, err
+	}
+	return func(c cluster.Child) []string {
+		args := cluster.DefaultArgs(c)
+		if c.Role == cluster.RoleWorker {
+			args = append(args, "--collectives", collectives)
+		}
+		return args
+	}, nil
 }
 
 // library returns the library of matrix products for a value of --cublas, nil if it is
@@ -194,8 +249,8 @@ func onGPU(device string) string {
 }
 
 // open makes the device of a worker. o is for the cores, and for what a GPU leaves to
-// them. products is a value of --cublas.
-func (d devices) open(cmd *cobra.Command, o *cpu.Options, products string) (device.Device, error) {
+// them. products is a value of --cublas, collectives one of --collectives.
+func (d devices) open(cmd *cobra.Command, o *cpu.Options, products, collectives string) (device.Device, error) {
 	if len(d.numbers) > 1 {
 		return nil, usagef("--device %s: a worker is on one GPU; ringside up starts several", d.text)
 	}
@@ -204,6 +259,8 @@ func (d devices) open(cmd *cobra.Command, o *cpu.Options, products string) (devi
 	switch {
 	case err != nil:
 		return nil, err
+	case len(numbers) == 0 && collectives != "":
+		return nil, usagef("--collectives %s is about GPUs, and this worker uses the cores: say --device cuda", collectives)
 	case len(numbers) == 0:
 		return cpu.New(o)
 	case o.MaxBytes > 0:
@@ -213,7 +270,11 @@ func (d devices) open(cmd *cobra.Command, o *cpu.Options, products string) (devi
 	if missing != nil && products != "" {
 		return nil, fmt.Errorf("--cublas %s: %w", products, missing)
 	}
-	dev, err := cuda.Open(api, numbers[0], &cuda.Options{Host: *o, Products: library})
+	ranks, err := h.collectivesLibrary(collectives)
+	if err != nil {
+		return nil, fmt.Errorf("--collectives %s: %w", collectives, err)
+	}
+	dev, err := cuda.Open(api, numbers[0], &cuda.Options{Host: *o, Products: library, Collectives: ranks})
 	if err != nil {
 		return nil, fmt.Errorf("--device %s: GPU %d can't be used: %w", d.text, numbers[0], err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
+	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 )
 
@@ -48,9 +49,10 @@ func broken(do, format string, args ...any) finding {
 
 func newDoctor() *cobra.Command {
 	var (
-		asJSON         bool
-		addr, products string
-		far            keys
+		asJSON                bool
+		addr                  string
+		products, collectives string // libraries on a GPU
+		far                   keys
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -66,7 +68,7 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
 			h := thisHost()
-			h.addr, h.secret, h.tls, h.products = addr, secret, tls, products
+			h.addr, h.secret, h.tls, h.products, h.collectives = addr, secret, tls, products, collectives
 			all := examine(ctx, h)
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(all); err != nil {
@@ -86,6 +88,7 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of objects with name, status, found and do")
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher to look for (default: this user's)")
 	productsFlag(c.Flags(), &products)
+	collectivesFlag(c.Flags(), &collectives)
 	far.flags(c.Flags())
 	return c
 }
@@ -109,14 +112,17 @@ type host struct {
 	secret     []byte // of a dispatcher that listens for other hosts
 	tls        *ipc.TLS
 
-	openDriver   func() (driver.API, error)                        // of CUDA
-	openProducts func(path string, cuda int) (blas.Library, error) // see productsFlag
-	products     string                                            // a value of --cublas
+	openDriver      func() (driver.API, error) // of CUDA
+	openProducts    func(path string, cuda int) (blas.Library, error)
+	openCollectives func(path string) (comm.Library, error)
+
+	// Values of productsFlag and collectivesFlag.
+	products, collectives string
 }
 
 // thisHost is the machine that this process runs on.
 func thisHost() *host {
-	return &host{root: "/", runtimeDir: local.Dir(), openDriver: openDriver, openProducts: openProducts}
+	return &host{root: "/", runtimeDir: local.Dir(), openDriver: openDriver, openProducts: openProducts, openCollectives: openCollectives}
 }
 
 // examine makes all findings, in the order they are printed.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
+	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
@@ -33,7 +35,7 @@ func (h *host) gpu(ctx context.Context) finding {
 	if err != nil {
 		return warned("", "%s; the first can't be used: %v", text, err)
 	}
-	f.Found = fmt.Sprintf("%s; %s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n), h.productsOn(d))
+	f.Found = fmt.Sprintf("%s; %s; %s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n), h.productsOn(d), h.collectivesBy())
 	return f
 }
 
@@ -127,4 +129,16 @@ func (h *host) productsOn(d driver.API) string {
 		return fmt.Sprintf("%s%s can't be used: %v", none, l.Info().Path, err)
 	}
 	return fmt.Sprintf("%s (%s) computes matrix products", l.Info().Name, l.Info().Path)
+}
+
+// collectivesBy says which library of collectives there is.
+func (h *host) collectivesBy() string {
+	l, err := h.collectivesLibrary(cmp.Or(h.collectives, collectivesNCCL))
+	switch {
+	case err == nil:
+		return fmt.Sprintf("%s (%s) runs collectives with --collectives nccl", l.Info().Name, l.Info().Path)
+	case h.collectives == "" && errors.Is(err, comm.ErrNoLibrary):
+		return "no NCCL for --collectives nccl"
+	}
+	return "no NCCL for --collectives nccl: " + err.Error()
 }

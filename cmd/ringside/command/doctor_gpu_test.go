@@ -85,7 +85,7 @@ func TestDoctorStandIn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			own := standIn(t)
 			t.Setenv(c.key, c.set)
-			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }, openProducts: openProducts, products: c.products}
+			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }, openProducts: openProducts, products: c.products, openCollectives: openCollectives}
 			if c.products == "" {
 				h.products = filepath.Join(filepath.Dir(own), fakecuda.Products)
 			}

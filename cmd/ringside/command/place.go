@@ -44,6 +44,8 @@ type place struct {
 	hosts     int    // 2: of two that this machine plays
 	device    string // of the workers of a cluster of its own, see deviceFlag
 
+	collectives string // of these workers, see collectivesFlag
+
 	// For models that are trained in parts.
 	stages int
 	micro  int            // micro-batches, 0: as many as stages deserve
@@ -69,6 +71,7 @@ func (p *place) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.exact, "exact", 0, "cut every batch in so many parts, whose gradients are added in a fixed order: the weights have the same bits on any number of workers that divides it")
 	f.IntVar(&p.hosts, "hosts", 1, "2: have the workers on two hosts, half of them on each, played by network namespaces of this one; as root")
 	deviceFlag(f, &p.device, "the workers of a cluster of its own compute")
+	collectivesFlag(f, &p.collectives)
 	f.StringVar(&p.file, "config", "", "YAML file that says how many workers there are and how tensors lie on them (docs/sharding.md)")
 }
 
@@ -207,6 +210,10 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
+	args, err := where.workerArgs(p.collectives)
+	if err != nil {
+		return nil, err
+	}
 	layout, err := p.config()
 	switch {
 	case err != nil:
@@ -253,7 +260,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := startCluster(ctx, &cluster.Options{Workers: n, Devices: devices, Threads: coresEach(n), Flight: p.flight, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	c, err := startCluster(ctx, &cluster.Options{Workers: n, Devices: devices, Args: args, Threads: coresEach(n), Flight: p.flight, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,7 @@ func newUp() *cobra.Command {
 		flight          string
 		known           keys
 		place, on       string
+		ranks           string // see collectivesFlag
 		rec             recording
 		live            livePage
 	)
@@ -114,6 +115,10 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			if err != nil {
 				return err
 			}
+			args, err := where.workerArgs(ranks)
+			if err != nil {
+				return err
+			}
 			addr, err := listenAddr(addr, far, false)
 			if err != nil {
 				return err
@@ -130,7 +135,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 			}
 			workers = len(devices)
 			c, err := startCluster(cmd.Context(), &cluster.Options{
-				Workers: workers, Devices: devices, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Flight: flight, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Devices: devices, Args: args, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Flight: flight, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -185,6 +190,7 @@ them, at most 256, is kept for workers and for commands such as top. To have mor
 	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
 	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
 	deviceFlag(c.Flags(), &on, "workers compute")
+	collectivesFlag(c.Flags(), &ranks)
 	shmFlag(c.Flags(), &place)
 	workFlag(c.Flags(), &work)
 	batchFlag(c.Flags(), &batch)

@@ -63,12 +63,13 @@ func farName() string {
 
 func newWorker() *cobra.Command {
 	var (
-		addr, join, name, simd, memory, on, products, flight string
-		far                                                  keys
-		quota, limit                                         int64
-		threads, work, batch                                 int
-		bind                                                 bool
-		reconnect                                            time.Duration
+		addr, join, name, simd, memory, on, flight string
+		products, ranks                            string // libraries on a GPU
+		far                                        keys
+		quota, limit                               int64
+		threads, work, batch                       int
+		bind                                       bool
+		reconnect                                  time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -121,7 +122,7 @@ func newWorker() *cobra.Command {
 				}
 				o.Level = &level
 			}
-			dev, err := where.open(cmd, o, products)
+			dev, err := where.open(cmd, o, products, ranks)
 			if err != nil {
 				return err
 			}
@@ -147,6 +148,7 @@ func newWorker() *cobra.Command {
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	deviceFlag(f, &on, "the worker computes")
 	productsFlag(f, &products)
+	collectivesFlag(f, &ranks)
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	batchFlag(f, &batch)
 	f.DurationVar(&reconnect, "reconnect", 30*time.Second, "how long to look for another dispatcher when it died, and longer with sessions that go on; 0: end with it")

@@ -40,7 +40,7 @@ func (t *team) sameRounding(ctx context.Context, g *collective.Group) error {
 			continue
 		}
 		own, other := bytes.TrimRight(mine, "\x00"), bytes.TrimRight(b, "\x00")
-		return fmt.Errorf("%w: member %d has %q, this one %q; use the same library on GPUs of one kind, or start all with RINGSIDE_CUBLAS=off",
+		return fmt.Errorf("%w: member %d has %q, this one %q; use the same libraries on GPUs of one kind, or start all with RINGSIDE_CUBLAS=off and without --collectives nccl",
 			errRounding, i, cmp.Or(string(other), "kernels of its own"), cmp.Or(string(own), "kernels of its own"))
 	}
 	return nil

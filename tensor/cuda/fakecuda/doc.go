@@ -1,6 +1,6 @@
-// Package fakecuda builds stand-ins for libcuda.so.1 and for libcublasLt.so.12, for tests
-// on machines without a GPU. They are C, so that a test calls them as it calls the
-// driver: by address, on threads, from several processes.
+// Package fakecuda builds stand-ins for libcuda.so.1, libcublasLt.so.12 and libnccl.so.2,
+// for tests on machines without a GPU. They are C, so that a test calls them as it calls
+// the driver: by address, on threads, from several processes.
 //
 // src/call.c fails calls that a test names and counts what is alive, device.c and
 // context.c hold devices and the context of each thread. space.c is the address space of
@@ -19,6 +19,9 @@
 // src/blas is cuBLASLt: object.c has descriptors and their attributes, matmul.c checks
 // products and names algorithms for them, multiply.c computes. driver.c finds the driver
 // beside it; extend.c is what the driver has for it.
+//
+// src/nccl is NCCL: comm.c has ids and communicators, group.c checks calls and gives them
+// to a stream, run.c and fold.c do them. fail.c has errors, link.c finds the driver.
 //
 // # Strictness
 //
@@ -42,6 +45,15 @@
 // with all of its workspace. Operands that nothing wrote, results over operands, and
 // matrices by rows are refused. Codes and defaults of descriptors are those of NVIDIA's
 // library.
+//
+// # Collectives
+//
+// The stand-in for NCCL has communicators that don't block, calls within groups, and one
+// communicator and one stream a group. Ranks meet in memory of the process that made the
+// id, each on a device of its own. Work waits in its stream for all ranks, also for one
+// that has ended, until its communicator is aborted. Ranks that make different calls, and
+// operands that nothing wrote, are kernels that fail. Folds begin with the last rank, and
+// f16 and bf16 are rounded after each step: their bits are not those in rank order.
 //
 // # Kernels
 //
@@ -71,6 +83,8 @@
 //	                      errors of approximate instructions; with 0 the order of
 //	                      their numbers and no error (0)
 //	FAKECUBLASLT_VERSION  the version of cuBLASLt (120405)
+//	FAKENCCL_VERSION      the version of NCCL (22105)
+//	FAKENCCL_FAIL         name:call=code: which call of NCCL fails, when, and how
 //	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
 //	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

@@ -18,27 +18,29 @@ import (
 //go:embed src
 var source embed.FS
 
-// Driver and Products are the names of the libraries that Build makes.
+// Driver, Products and Collectives are the names of the libraries that Build makes.
 const (
-	Driver   = "libcuda.so.1"
-	Products = "libcublasLt.so.12"
+	Driver      = "libcuda.so.1"
+	Products    = "libcublasLt.so.12"
+	Collectives = "libnccl.so.2"
 )
 
-// Build compiles the stand-ins for the driver and for cuBLASLt with gcc into dir, and
-// returns the path of the driver's. The other one lies beside it and uses the driver in
-// its own folder. A copy of both has state of its own, also where a process loads
-// several.
+// Build compiles the stand-ins for the driver, cuBLASLt and NCCL with gcc into dir, and
+// returns the path of the driver's. The others lie beside it and use the driver in their
+// own folder. A copy of them has state of its own, also where a process loads several.
 func Build(dir string) (string, error) {
 	if err := os.CopyFS(dir, source); err != nil {
 		return "", err
 	}
-	if err := compile(dir, Products, "src/blas/*.c"); err != nil {
-		return "", err
+	for name, sources := range map[string]string{Products: "src/blas/*.c", Collectives: "src/nccl/*.c"} {
+		if err := compile(dir, name, sources); err != nil {
+			return "", err
+		}
 	}
 	return filepath.Join(dir, Driver), compile(dir, Driver, "src/*.c", "src/ptx/*.c")
 }
 
-// built are both libraries by their names, built once.
+// built are the libraries by their names, built once.
 var built = sync.OnceValues(func() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "fakecuda")
 	if err != nil {
@@ -49,7 +51,7 @@ var built = sync.OnceValues(func() (map[string][]byte, error) {
 		return nil, err
 	}
 	libs := map[string][]byte{}
-	for _, name := range []string{Driver, Products} {
+	for _, name := range []string{Driver, Products, Collectives} {
 		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
@@ -57,7 +59,7 @@ var built = sync.OnceValues(func() (map[string][]byte, error) {
 	return libs, nil
 })
 
-// Copy writes both libraries to dir, and returns the path of the driver's. It builds them
+// Copy writes the libraries to dir, and returns the path of the driver's. It builds them
 // once in a process; any goroutine may call it.
 func Copy(dir string) (string, error) {
 	libs, err := built()

@@ -3,14 +3,11 @@ package cublaslt
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-
-	"github.com/ebitengine/purego"
 
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
+	"github.com/ringside-go/ringside/tensor/cuda/internal/load"
 )
 
 // minVersion is the oldest version that is used: 12.0.
@@ -49,22 +46,14 @@ type Search struct {
 
 // candidates returns what may be the library, best first.
 func (s *Search) candidates() (all []string) {
+	search := load.Search{Folders: s.Folders, Sites: s.Sites}
 	majors := []int{12}
 	if s.CUDA >= 13000 {
 		majors = []int{13, 12}
 	}
 	for _, major := range majors {
-		name := fmt.Sprintf("libcublasLt.so.%d", major)
-		all = append(all, name)
-		for _, f := range s.Folders {
-			all = append(all, filepath.Join(f, name))
-		}
-		for _, f := range s.Sites {
-			// Packages of CUDA 12 have a folder each, those of 13 share one.
-			for _, in := range []string{"nvidia/cublas/lib", fmt.Sprintf("nvidia/cu%d/lib", major)} {
-				all = append(all, filepath.Join(f, in, name))
-			}
-		}
+		// Packages of CUDA 12 have a folder each, those of 13 share one.
+		all = append(all, search.Candidates(fmt.Sprintf("libcublasLt.so.%d", major), "nvidia/cublas/lib", fmt.Sprintf("nvidia/cu%d/lib", major))...)
 	}
 	return all
 }
@@ -79,24 +68,18 @@ func Open(path string, s *Search) (*Library, error) {
 		}
 		candidates = s.candidates()
 	}
-	var first error
-	for _, c := range candidates {
-		handle, err := purego.Dlopen(c, purego.RTLD_NOW|purego.RTLD_LOCAL)
-		if err == nil {
-			return resolved(handle, c)
-		}
-		if _, there := os.Stat(c); there == nil || first == nil {
-			first = err // one that is there and can't be loaded says more
-		}
+	handle, file, err := load.First(candidates)
+	if err != nil {
+		return nil, fmt.Errorf("%w among %d places: %w (install libcublas of CUDA 12 or newer, or name its file)", ErrNoLibrary, len(candidates), err)
 	}
-	return nil, fmt.Errorf("%w among %d places: %w (install libcublas of CUDA 12 or newer, or name its file)", ErrNoLibrary, len(candidates), first)
+	return resolved(handle, file)
 }
 
 // resolved looks up the functions of a library that was loaded.
 func resolved(handle uintptr, path string) (*Library, error) {
 	l := &Library{}
 	for f := range symbolCount {
-		fn, err := purego.Dlsym(handle, symbols[f])
+		fn, err := load.Function(handle, symbols[f])
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s has no %s", ErrIncomplete, path, symbols[f])
 		}
@@ -104,33 +87,11 @@ func resolved(handle uintptr, path string) (*Library, error) {
 	}
 	v := l.version()
 	// The number is 10000 times the major version and 100 times the minor one.
-	l.info = blas.Info{Name: fmt.Sprintf("cuBLASLt %d.%d.%d", v/10000, v/100%100, v%100), Path: mapped(path), Version: v}
+	l.info = blas.Info{Name: fmt.Sprintf("cuBLASLt %d.%d.%d", v/10000, v/100%100, v%100), Path: path, Version: v}
 	if v < minVersion {
 		return nil, fmt.Errorf("%w: %s is %s, expected 12.0 or newer", ErrTooOld, l.info.Path, l.info.Name)
 	}
 	return l, nil
-}
-
-// mapped returns the file of a library that the loader found by its name.
-func mapped(name string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return name
-	}
-	for line := range strings.Lines(string(maps)) {
-		i := strings.IndexByte(line, '/')
-		if i < 0 {
-			continue
-		}
-		file := strings.TrimSuffix(line[i:], "\n")
-		if base := filepath.Base(file); base == name || strings.HasPrefix(base, name+".") {
-			return file
-		}
-	}
-	return name
 }
 
 // Info implements blas.Library.
