@@ -18,13 +18,24 @@ type pulse struct {
 	context.Context
 	end         context.CancelCauseFunc
 	interrupted func() bool
-	next        atomic.Int64 // when to ask again, in nanoseconds
+	next        atomic.Int64  // when to ask again, in nanoseconds
+	never       chan struct{} // not nil: only waits end, not the programs of workers
 }
 
 // newPulse returns a context that asks interrupted.
 func newPulse(interrupted func() bool) *pulse {
 	ctx, end := context.WithCancelCause(context.Background())
 	return &pulse{Context: ctx, end: end, interrupted: interrupted}
+}
+
+// Done returns a channel that stays open where programs are spared. A client has the
+// workers stop their programs when its context is done, and results that were recorded
+// together would be lost, such as a model's parameters. Waits look at Err.
+func (p *pulse) Done() <-chan struct{} {
+	if p.never != nil {
+		return p.never
+	}
+	return p.Context.Done()
 }
 
 // renew begins anew after an interruption, before a call. No call is under way.

@@ -106,6 +106,9 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 		}
 	} else {
 		out.s, err = client.Open(p, c)
+		if !out.here {
+			p.never = make(chan struct{})
+		}
 	}
 	return out, p.cause(err)
 }

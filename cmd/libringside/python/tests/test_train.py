@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -102,6 +103,31 @@ def test_interrupt_saves(tmp_path):
         again = made(seed=7, checkpoint=tmp_path / "run")
         again.resume()
         assert again.step == trainer.step >= 3 and weights(again) == weights(trainer)
+
+
+def test_interrupt_saves_on_workers(tmp_path):
+    """Ctrl-C in a wait for workers ends the wait, and loses nothing that they compute."""
+    def slow(model, x, y):
+        for _ in range(20):
+            x = rs.tanh(model(x))
+        return rs.nn.cross_entropy(x, y)
+
+    def trainer(**options):
+        model = rs.nn.Linear(1024, 1024)
+        return rs.train.Trainer(model, slow, rs.optim.SGD(model, lr=1e-2), checkpoint=tmp_path / "run", **options)
+
+    def step(p):
+        p.loss.item()
+        if p.step == 2:  # within the next step
+            threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+    with rs.cluster(workers=2, processes=True):
+        first = trainer(callbacks=[step])
+        with pytest.raises(KeyboardInterrupt):
+            first.fit([(np.ones((512, 1024), np.float32), np.zeros(512, np.int64))] * 100)
+        second = trainer()
+        second.resume()
+        assert second.step == first.step >= 2 and weights(second) == weights(first)
 
 
 class Stop:
