@@ -15,19 +15,26 @@ func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
 	return t
 }
 
-// ViewBytes is View of t's memory image, for any dtype; see FromBytes.
+// ViewBytes is View of t's memory image, for any dtype; see FromBytes. If another
+// goroutine closes the engine meanwhile, f may have read other bytes, and the error is
+// ErrClosed.
 func (t *Tensor) ViewBytes(f func([]byte) error) error {
 	b, release, err := t.Pin()
 	if err != nil {
 		return err
 	}
 	defer release()
-	return f(b)
+	err = f(b)
+	if l, ok := t.v.s.eng.(Lender); ok && l.Closed() {
+		return fmt.Errorf("tensor: read: %w", ErrClosed)
+	}
+	return err
 }
 
 // Pin returns t's memory image as ViewBytes does, for reads that end later. It stays as
 // it is until release is called, once, by any goroutine. Until then the worker keeps the
-// memory, also when t is assigned another value or freed.
+// memory, also when t is assigned another value or freed, but not when the engine is
+// closed, see Lender.
 func (t *Tensor) Pin() (b []byte, release func(), err error) {
 	s := t.v.s
 	if s == nil && t.v.err != nil {

@@ -27,9 +27,9 @@ type Upload struct {
 }
 
 // Fetched is a value that a Batch requested. Bytes is its row-major content, valid until
-// Release, which must be called exactly once. On one host it is the worker's memory, so
-// it must not be written. The worker does not write to it before Release: an in-place
-// update of the value goes elsewhere.
+// Release, which must be called exactly once, or until Close of an engine that is a
+// Lender. On one host it is the worker's memory, so it must not be written. The worker
+// does not write to it before Release: an in-place update of the value goes elsewhere.
 type Fetched struct {
 	DType   DType
 	Shape   Shape
@@ -80,6 +80,14 @@ type Unfuser interface {
 	// Unfuses reports whether programs that have the signal are to be Unfused. A session
 	// asks once for each signal.
 	Unfuses(signal string) bool
+}
+
+// Lender is implemented by an Engine whose fetched bytes are another process's memory,
+// which it may use for something else once Close was called.
+type Lender interface {
+	// Closed reports whether Close was called. Bytes that were read before a call that
+	// returns false are those of the value. Any goroutine may call it.
+	Closed() bool
 }
 
 // Engine runs programs for one session. Its methods are called by one goroutine at a

@@ -108,7 +108,7 @@ func dialInTime(ctx context.Context, dial func(context.Context) (ipc.Conn, error
 func (e *Engine) trim() {
 	e.smu.Lock()
 	defer e.smu.Unlock()
-	if e.closed.Load() {
+	if e.closing.Load() {
 		return
 	}
 	if e.mu.TryLock() { // else they are used
@@ -153,7 +153,7 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 // Close ends the session; the worker frees the session's memory. Fetched values that were
 // not released stay mapped until they are, but the worker may change their bytes.
 func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
+	if e.closing.Swap(true) {
 		return nil
 	}
 	e.smu.Lock()

@@ -43,14 +43,14 @@ const (
 // one goroutine at a time; any goroutine may call Close and Stats, and Release of a
 // fetched value.
 type Engine struct {
-	addr   string // of the dispatcher
-	name   string // of the client
-	log    *slog.Logger
-	far    []ipc.Transport // to workers that share no memory with the client
-	tls    *ipc.TLS        // of those conns
-	arena  *shm.Arena      // of the client, for uploads
-	table  *shm.Table      // of the workers, for results
-	closed atomic.Bool
+	addr  string // of the dispatcher
+	name  string // of the client
+	log   *slog.Logger
+	far   []ipc.Transport // to workers that share no memory with the client
+	tls   *ipc.TLS        // of those conns
+	arena *shm.Arena      // of the client, for uploads
+	table *shm.Table      // of the workers, for results
+	lender
 	ctx    context.Context // done with Close, for waits that have no other
 	cancel context.CancelFunc
 	stats  counters
@@ -76,6 +76,12 @@ type Engine struct {
 	saver
 	done wire.Done // the answer that is handled
 }
+
+// lender says whether Close was called, which it does first.
+type lender struct{ closing atomic.Bool }
+
+// Closed implements tensor.Lender.
+func (l *lender) Closed() bool { return l.closing.Load() }
 
 // progress is how far the session's Runs are.
 type progress struct {
@@ -122,6 +128,7 @@ var (
 	_ tensor.Engine    = (*Engine)(nil)
 	_ tensor.Explainer = (*Engine)(nil)
 	_ tensor.Unfuser   = (*Engine)(nil)
+	_ tensor.Lender    = (*Engine)(nil)
 )
 
 // Stats are an engine's counters.
@@ -223,7 +230,7 @@ func (e *Engine) fail(err error) error {
 		return e.err
 	}
 	switch {
-	case e.closed.Load(), errors.Is(err, net.ErrClosed):
+	case e.closing.Load(), errors.Is(err, net.ErrClosed):
 		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
 	case errors.Is(err, ErrLost):
 		e.err = e.flight.recorded(e, err)

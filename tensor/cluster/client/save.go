@@ -40,7 +40,7 @@ func (e *Engine) Writers() int {
 func (e *Engine) Save(ctx context.Context, files []*os.File, base int64, ids []uint64) ([][]tensor.Piece, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed.Load() {
+	if e.closing.Load() {
 		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	if e.err != nil {

@@ -31,7 +31,7 @@ const stopAfter = 5 * time.Second
 func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed.Load() {
+	if e.closing.Load() {
 		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	if e.err == nil {
@@ -94,7 +94,7 @@ func (w *watched) watch(ctx context.Context, after uint64, interrupt func()) {
 func (e *Engine) interrupt() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err != nil || e.closed.Load() || e.acked == e.seq || e.acked < e.watched.after {
+	if e.err != nil || e.closing.Load() || e.acked == e.seq || e.acked < e.watched.after {
 		return
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, stopAfter)
@@ -119,7 +119,7 @@ func (e *Engine) interrupt() {
 func (e *Engine) Expect() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n, ok := e.own.(nudger); ok && e.err == nil && !e.closed.Load() {
+	if n, ok := e.own.(nudger); ok && e.err == nil && !e.closing.Load() {
 		n.Nudge()
 	}
 }
