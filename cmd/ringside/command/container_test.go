@@ -30,7 +30,7 @@ func upIn(t *testing.T, group string) *command {
 // that says so; nothing is killed, and the next program runs.
 func TestUpInAContainer(t *testing.T) {
 	runtimeDir(t)
-	up := upIn(t, limitstest.MemoryGroup(t, 300e6))
+	up := upIn(t, limitstest.MemoryGroup(t, os.Getenv, 300e6))
 	up.wait(`^worker w0: process \d+`)
 	addr := up.wait(`^ready at (\S+);`)[1]
 	before, err := client.Status(t.Context(), nil, addr)
@@ -96,7 +96,7 @@ func TestUpWithAQuota(t *testing.T) {
 	for quota, want := range map[int]string{1: "", cores: fmt.Sprintf(" %d threads", cores)} {
 		t.Run(fmt.Sprintf("%d cores", quota), func(t *testing.T) {
 			runtimeDir(t)
-			up := upIn(t, limitstest.CoreGroup(t, quota))
+			up := upIn(t, limitstest.CoreGroup(t, os.Getenv, quota))
 			addr := up.wait(`^ready at (\S+);`)[1]
 			status, err := client.Status(t.Context(), nil, addr)
 			if err != nil {

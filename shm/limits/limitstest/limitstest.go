@@ -16,38 +16,39 @@ import (
 )
 
 // MemoryGroup makes a control group with that much memory and returns its folder. Only
-// root can, and only where the tree can be written.
-func MemoryGroup(t testing.TB, bytes int) string {
+// root can, and only where the tree can be written: else the test is skipped, or fails if
+// getenv, which is os.Getenv, finds TESTS_NEED_ROOT.
+func MemoryGroup(t testing.TB, getenv func(string) string, bytes int) string {
 	t.Helper()
-	return group(t, "memory", map[string]string{
+	return group(t, getenv, "memory", map[string]string{
 		"memory.limit_in_bytes": strconv.Itoa(bytes), "memory.max": strconv.Itoa(bytes),
 	})
 }
 
 // CoreGroup makes a control group with the time of so many cores and returns its folder,
 // on the conditions of MemoryGroup.
-func CoreGroup(t testing.TB, cores int) string {
+func CoreGroup(t testing.TB, getenv func(string) string, cores int) string {
 	t.Helper()
 	const period = 100_000 // microseconds, the default of version 1
-	return group(t, "cpu", map[string]string{
+	return group(t, getenv, "cpu", map[string]string{
 		"cpu.cfs_quota_us": strconv.Itoa(cores * period), "cpu.max": fmt.Sprint(cores*period, " ", period),
 	})
 }
 
 // ThreadGroup makes a control group that may have n threads and returns its folder, on
 // the conditions of MemoryGroup.
-func ThreadGroup(t testing.TB, n int) string {
+func ThreadGroup(t testing.TB, getenv func(string) string, n int) string {
 	t.Helper()
-	return group(t, "pids", map[string]string{"pids.max": strconv.Itoa(n)})
+	return group(t, getenv, "pids", map[string]string{"pids.max": strconv.Itoa(n)})
 }
 
 // group makes a control group in the tree of either version that has the controller.
 // Limits are what is written to the files of either version; the others are not there.
-func group(t testing.TB, controller string, limits map[string]string) string {
+func group(t testing.TB, getenv func(string) string, controller string, limits map[string]string) string {
 	t.Helper()
-	skip := t.Skip
-	if os.Getenv("TESTS_NEED_ROOT") != "" { // the environment promises that they can be made
-		skip = t.Fatal
+	skip := t.Skipf
+	if getenv("TESTS_NEED_ROOT") != "" {
+		skip = t.Fatalf
 	}
 	if os.Getuid() != 0 {
 		skip("only root makes control groups")
@@ -56,16 +57,16 @@ func group(t testing.TB, controller string, limits map[string]string) string {
 	tree := filepath.Join(top, controller)
 	if controllers, err := os.ReadFile(top + "/cgroup.subtree_control"); err == nil {
 		if !slices.Contains(strings.Fields(string(controllers)), controller) {
-			skip(fmt.Sprintf("the tree's root does not hand down the %s controller", controller))
+			skip("the tree's root does not hand down the %s controller", controller)
 		}
 		tree = top
 	} else if !isThere(tree) {
-		skip(fmt.Sprintf("no tree of control groups with the %s controller is mounted", controller))
+		skip("no tree of control groups with the %s controller is mounted", controller)
 	}
 	dir := filepath.Join(tree, fmt.Sprintf("ringside-test-%s-%d", controller, os.Getpid()))
 	switch err := os.Mkdir(dir, 0o755); {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		skip("root of a container that may not make control groups: ", err)
+		skip("root of a container that may not make control groups: %v", err)
 	case err != nil:
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func group(t testing.TB, controller string, limits map[string]string) string {
 		}
 	}
 	if !bounded {
-		skip(fmt.Sprintf("this kernel's groups have no bound for %s", controller))
+		skip("this kernel's groups have no bound for %s", controller)
 	}
 	return dir
 }

@@ -52,7 +52,7 @@ func TestContainer(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	group := limitstest.MemoryGroup(t, 300e6)
+	group := limitstest.MemoryGroup(t, os.Getenv, 300e6)
 	c := start(t, cluster.Options{Workers: 1})
 	for _, p := range c.Parts() {
 		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), fmt.Append(nil, p.PID), 0o600); err != nil {

@@ -239,7 +239,7 @@ func lingering(ctx context.Context) (*os.File, error) {
 // dispatcher that may have few threads: it is not ended for want of one.
 func TestLingeringWithFewThreads(t *testing.T) {
 	const threads, waiting = 48, 64
-	group := limitstest.ThreadGroup(t, threads)
+	group := limitstest.ThreadGroup(t, os.Getenv, threads)
 	c := start(t, cluster.Options{Workers: 1, Restart: true})
 	dispatcher := c.Parts()[0].PID
 	if err := os.WriteFile(group+"/cgroup.procs", fmt.Append(nil, dispatcher), 0o600); err != nil {
