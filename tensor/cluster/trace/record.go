@@ -55,6 +55,7 @@ type Recorder struct {
 	client *traced // the client in this process; nil for none
 	early  []receipt
 	ops    []tensor.Op
+	shapes map[uint64]string // of ShapeText, by Event.Shape
 	stop   context.CancelFunc
 	over   chan struct{}
 	failed error
@@ -90,6 +91,9 @@ type receipt struct {
 	entry   entry
 }
 
+// maxShapes bounds the texts of shapes that are kept.
+const maxShapes = 1 << 12
+
 // maxEarly bounds the receipts that are kept: what comes while a session opens.
 const maxEarly = 1 << 12
 
@@ -100,7 +104,7 @@ func Start(ctx context.Context, m *client.Monitor, o *Options) (*Recorder, error
 		return nil, fmt.Errorf("trace: %w: expected a Trace or a Log, and MaxBytes of at least 0", ipc.ErrBadOption)
 	}
 	r := &Recorder{writer: newWriter(o.Trace, o.Log, cmp.Or(o.MaxBytes, DefaultMaxBytes)), begin: time.Now(), monitor: m,
-		workers: map[string]*worker{}, over: make(chan struct{})}
+		workers: map[string]*worker{}, shapes: map[uint64]string{}, over: make(chan struct{})}
 	if err := r.round(ctx, patience); err != nil {
 		return nil, err
 	}
@@ -319,7 +323,7 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 		out.args[1].key = "instructions"
 	case client.EventStep:
 		out.name, out.cat = r.stepName(e), catStep
-		if shape := e.ShapeText(); shape != "" {
+		if shape := r.shapeOf(e); shape != "" {
 			out.args = append(out.args, arg{key: "shapes", text: shape})
 		}
 	case client.EventCollective, client.EventOverlapped:
@@ -355,6 +359,20 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 	case c.session == e.Session && c.first(r) == x:
 		r.put(&arrow)
 	}
+}
+
+// shapeOf returns the shape of a step's result in words. Programs that run again and
+// again have few.
+func (r *Recorder) shapeOf(e *client.Event) string {
+	text, ok := r.shapes[e.Shape]
+	if !ok {
+		text = e.ShapeText()
+		if len(r.shapes) == maxShapes {
+			clear(r.shapes)
+		}
+		r.shapes[e.Shape] = text
+	}
+	return text
 }
 
 // first returns the worker that receives the client's messages.
