@@ -104,8 +104,8 @@ gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts 
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/cublas.test ./tensor/cuda/blas/cublaslt; \
 	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
 
-gpu-steps: ## training over the stand-in: 20 steps in each way of several workers, and 20 kills: some 15 minutes
-	$(GO) test ./cmd/ringside/command -run '^(TestStepsOnGPUs|TestKillOnGPUs)$$' -count 1 -v -timeout 1h -args -gpu.steps 20 -gpu.kills 20
+gpu-steps: ## training over the stand-in: 20 steps in each way of several workers, and 60 kills: some 15 minutes
+	$(GO) test ./cmd/ringside/command -run '^(TestStepsOnGPUs|TestKillOnGPUs)$$' -count 1 -v -timeout 1h -args -gpu.steps 20 -gpu.kills 60
 
 # The library stays in the package's folder too, so that the tests and PYTHONPATH need no installation.
 python: tools-race tools-python ## bin/python: the Python package as a wheel, which pip installs without a compiler, and as a source distribution
