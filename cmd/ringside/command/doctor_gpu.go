@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda/blas"
 	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/kernels"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
 
@@ -32,11 +33,34 @@ func (h *host) gpu(ctx context.Context) finding {
 		text += "; kernel module " + version[0]
 	}
 	f, err := trySharing(ctx, d)
+	if err == nil {
+		err = tryKernel(d)
+	}
 	if err != nil {
 		return warned("", "%s; the first can't be used: %v", text, err)
 	}
 	f.Found = fmt.Sprintf("%s; %s; %s; %s; %s; ringside up --device cuda has workers on them", text, f.Found, peersOf(d, n), h.productsOn(d), h.collectivesBy())
 	return f
+}
+
+// tryKernel has the driver compile a kernel for the first device.
+func tryKernel(api driver.API) error {
+	text, err := kernels.Kernel("move", "transpose_b32")
+	if err != nil {
+		return err
+	}
+	d, err := memory.Open(api, 0, trialOptions)
+	if err != nil {
+		return err
+	}
+	err = d.Do(func() error {
+		m, err := api.ModuleLoad(text)
+		if err != nil {
+			return fmt.Errorf("the driver's compiler, on a kernel: %w", err)
+		}
+		return api.ModuleUnload(m)
+	})
+	return errors.Join(err, d.Close())
 }
 
 // driver returns the CUDA driver after Init, what it says of its devices, and how many
