@@ -49,7 +49,7 @@ func (p *tileProgram) bands() {
 		}
 		return
 	}
-	p.band, p.wide = max(band/p.rows, 1)*p.rows, wide
+	p.band, p.wide, p.turning = max(band/p.rows, 1)*p.rows, wide, true
 	for k := range p.inputs {
 		if in := &p.inputs[k]; in.turned {
 			in.scratch = p.words
@@ -72,7 +72,9 @@ func (p *tileProgram) runBand(r *run, odo *odometer, i, rows, j, m int) {
 	if p.wide > p.size {
 		piece = p.size
 	}
-	p.turn(r, odo, i, rows, j, m)
+	if p.turning {
+		p.turn(r, odo, i, rows, j, m)
+	}
 	for k := 0; k < rows; k += p.rows {
 		for c := 0; c < m; c += piece {
 			p.tile(r, odo, i+k, min(p.rows, rows-k), j+c, min(piece, m-c))

@@ -33,7 +33,8 @@ type tileProgram struct {
 	steps   int  // of the longest
 	far     bool // up to a stretch at a time
 
-	band, wide int // rows and columns for which transposed inputs are copied at once
+	turning    bool // some inputs are transposed
+	band, wide int  // rows and columns for which they are copied at once
 }
 
 type tileInput struct {
