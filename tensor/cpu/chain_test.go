@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -11,38 +12,42 @@ import (
 
 // TestChainsOfTwo wants any two operations of a tensor and a scalar or of two tensors,
 // one after the other or side by side, to have the same bits as a chain, with either of
-// them first.
+// them first: of float32 and of types that a chain widens and rounds.
 func TestChainsOfTwo(t *testing.T) {
 	ops := map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
-		"x+s": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.AddS(0.5) },
-		"x-s": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.SubS(0.25) },
-		"s-x": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.RSubS(2) },
-		"x*s": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.MulS(3) },
-		"x/s": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.DivS(7) },
-		"s/x": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.RDivS(5) },
-		"x+y": func(x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y) },
-		"y-x": func(x, y *tensor.Tensor) *tensor.Tensor { return y.Sub(x) },
-		"x/y": func(x, y *tensor.Tensor) *tensor.Tensor { return x.Div(y) },
-		"-x":  func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Neg() },
-		"x*x": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Square() },
+		"x+s":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.AddS(0.5) },
+		"x-s":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.SubS(0.25) },
+		"s-x":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.RSubS(2) },
+		"x*s":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.MulS(3) },
+		"x/s":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.DivS(7) },
+		"s/x":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.RDivS(5) },
+		"x+y":        func(x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y) },
+		"y-x":        func(x, y *tensor.Tensor) *tensor.Tensor { return y.Sub(x) },
+		"x/y":        func(x, y *tensor.Tensor) *tensor.Tensor { return x.Div(y) },
+		"-x":         func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Neg() },
+		"clamp":      func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Clamp(2, 90) },
+		"open clamp": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Clamp(math.NaN(), 90) },
+		"x*x":        func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Square() },
 	}
 	for _, level := range levels() {
 		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		for first, f := range ops {
 			for second, g := range ops {
-				for _, beside := range []bool{false, true} {
-					record := func(s *tensor.Session) []*tensor.Tensor {
-						x, y := tensor.Arange(s, tensor.F32, 1, 1, 300), tensor.Arange(s, tensor.F32, 3, 0.5, 300)
-						a := f(x, y)
-						if beside {
-							return []*tensor.Tensor{a, g(x, y)}
+				for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+					for _, beside := range []bool{false, true} {
+						record := func(s *tensor.Session) []*tensor.Tensor {
+							x, y := tensor.Arange(s, d, 1, 1, 300), tensor.Arange(s, d, 3, 0.5, 300)
+							a := f(x, y)
+							if beside {
+								return []*tensor.Tensor{a, g(x, y)}
+							}
+							return []*tensor.Tensor{g(a, y), a}
 						}
-						return []*tensor.Tensor{a, g(a, y)}
-					}
-					got := fused.results(t, record)
-					for i, want := range plain.results(t, record) {
-						if !bytes.Equal(got[i], want) {
-							t.Errorf("%v: %s and %s, beside each other %v: result %d has other bits as a chain", level, first, second, beside, i)
+						got := fused.results(t, record)
+						for i, want := range plain.results(t, record) {
+							if !bytes.Equal(got[i], want) {
+								t.Errorf("%v, %v: %s and %s, beside each other %v: result %d has other bits as a chain", level, d, first, second, beside, i)
+							}
 						}
 					}
 				}
@@ -54,6 +59,12 @@ func TestChainsOfTwo(t *testing.T) {
 	}
 }
 
+// halfOf returns as many numbers as x has, in memory in 16 bits.
+func halfOf(x *tensor.Tensor) *tensor.Tensor {
+	n := x.Shape().Elems()
+	return tensor.Concat(0, tensor.Arange(x.Session(), tensor.BF16, -3, 0.25, n-1), tensor.Ones(x.Session(), tensor.BF16, 1))
+}
+
 // TestStretches wants chains over contiguous operands to go by stretches, all others tile
 // by tile, and both to have the bits of one operation after the other, for any number of
 // elements left at the end.
@@ -63,6 +74,20 @@ func TestStretches(t *testing.T) {
 		f   func(x, y *tensor.Tensor) []*tensor.Tensor
 	}{
 		"contiguous": {true, func(x, y *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{x.Mul(y).Sub(x).AddS(0.5).ReLU()} }},
+		"halves": {true, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			h := halfOf(x)
+			return []*tensor.Tensor{h.Mul(h).AddS(3).Sub(h).Floor()}
+		}},
+		"halves, two results": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			h := halfOf(x)
+			z := h.Mul(h)
+			return []*tensor.Tensor{z, z.Sub(h)} // h is read after a result is written
+		}},
+		"halves through scratch": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			h := halfOf(x)
+			z := h.SubS(0.3)
+			return []*tensor.Tensor{z.Mul(h).AddS(1).Mul(z)}
+		}},
 		"two results": {true, func(x, y *tensor.Tensor) []*tensor.Tensor {
 			z := x.Mul(y).SubS(3)
 			return []*tensor.Tensor{z, z.Abs().Sqrt()}
