@@ -119,14 +119,14 @@ func (p *tileProgram) goesFar(block int) bool {
 
 // chain merges operations from to to-1 into one.
 func (p *tileProgram) chain(from, to int) chain {
-	c := chaining{p: p, direct: map[int]halfOperand{}, stored: map[int]bool{}}
+	c := chaining{p: p, direct: map[int]narrowOperand{}, stored: map[int]bool{}}
 	for i := range p.body {
 		if i < from || i >= to {
 			for _, k := range p.body[i].in {
 				c.stored[k] = true
 			}
 		} else if o := &p.body[i]; o.widens > 0 && p.readsDirectly(i, to) {
-			c.direct[o.dst] = halfOperand{o.in[0], o.widens}
+			c.direct[o.dst] = narrowOperand{o.in[0], o.widens}
 		}
 	}
 	if p.fold != nil {
@@ -162,13 +162,13 @@ func (p *tileProgram) readsDirectly(w, to int) bool {
 // none is no value. It is not -1, which is a scalar operand.
 const none = -2
 
-// halfOperand is an operand of 16 bits, and what it adds to the code of an operation.
-type halfOperand struct{ ptr, form int }
+// narrowOperand is an operand of 16 bits, and what it adds to the code of an operation.
+type narrowOperand struct{ ptr, form int }
 
 // chaining makes the steps of a chain.
 type chaining struct {
 	p       *tileProgram
-	direct  map[int]halfOperand // operands that are read in place of their widened values
+	direct  map[int]narrowOperand // operands that are read in place of their widened values
 	stored  map[int]bool        // pointers whose value is read from memory
 	steps   []chainStep
 	acc     int // the accumulator's value

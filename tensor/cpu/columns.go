@@ -26,9 +26,9 @@ func (g *folding) inColumns() bool {
 	return g.count > 1 && g.kept.innerStride(0) == 1 && (len(g.kept.dims) == 1 || g.kept.inner() >= minColumns)
 }
 
-// tiles calls f for every tile of columns in this thread's part of the results: the
-// number and the offset of its first, and their number.
-func (g *folding) tiles(r *run, f func(i, off, n int)) {
+// tiles calls f for every tile of up to most columns in this thread's part of the
+// results: the number and the offset of its first, and their number.
+func (g *folding) tiles(r *run, most int, f func(i, off, n int)) {
 	odo, lo, hi := odometer{n: &g.kept}, 0, g.kept.inner()
 	if len(g.kept.dims) == 1 {
 		lo, hi = r.share(hi, 16)
@@ -39,11 +39,11 @@ func (g *folding) tiles(r *run, f func(i, off, n int)) {
 		}
 	}
 	for i := odo.at[0] * tensor.Shape(g.kept.dims[1:]).Elems(); ; i += g.kept.inner() {
-		for at := lo; at < hi; at += columnTile {
+		for at := lo; at < hi; at += most {
 			if r.stopped() {
 				return
 			}
-			f(i+at, odo.off[0]+at, min(columnTile, hi-at))
+			f(i+at, odo.off[0]+at, min(most, hi-at))
 		}
 		if !odo.next() {
 			return
@@ -59,6 +59,19 @@ func (g *folding) eachRow(r *run, off int, f func(off int)) {
 				return
 			}
 			f(off + j*stride)
+		}
+	})
+}
+
+// eachRows calls f for runs of up to most folded elements, in row-major order: the offset
+// of the first, their number and their distance, which is negative only for one alone.
+func (g *folding) eachRows(r *run, off, most int, f func(off, n, stride int)) {
+	if g.folded.innerStride(0) < 0 {
+		most = 1 // kernels go forward
+	}
+	g.folded.each(r, off, func(off, n, stride int) {
+		for j := 0; j < n && !r.stopped(); j += most {
+			f(off+j*stride, min(most, n-j), stride)
 		}
 	})
 }
@@ -83,63 +96,77 @@ func mulRow[T, A number](a []A, x []T) {
 // summation begins.
 const block = 16
 
-// columns adds up rows. The sums of two blocks become one, two of those one again, and so
-// on, so that the error grows with the logarithm of the number of rows. room has a row
-// for the current block and one for each level of pairs.
-type columns[T float] struct {
-	add       kernel.Binary[T]
+// columns folds rows. With pairs, which sums have, the results of two blocks become one,
+// two of those one again, and so on, so that the error grows with the logarithm of the
+// number of rows. room has a row for the current block and one for each level of pairs.
+// Without, room is nil.
+type columns[T number] struct {
+	fold      kernel.Fold[T]
 	out, room []T
 	rows      int
 }
 
-// newColumns returns the sums of so many rows in out. They take the run's first scratch
-// row.
-func newColumns[T float](r *run, k *kernel.Table[T], out []T, rows int) columns[T] {
-	return columns[T]{add: k.Add, out: out, room: scratchRow[T](r, 0, len(out)*(1+bits.Len(uint(rows/block))))}
+// newColumns returns the fold by pairs of so many rows into out. It takes the run's first
+// scratch row.
+func newColumns[T number](r *run, fold kernel.Fold[T], out []T, rows int) columns[T] {
+	return columns[T]{fold: fold, out: out, room: scratchRow[T](r, 0, len(out)*(1+bits.Len(uint(rows/block))))}
 }
 
 // level returns the sum of 2^i blocks; level -1 is that of the current block.
 func (c *columns[T]) level(i int) []T { return c.room[(i+1)*len(c.out):][:len(c.out)] }
 
-func (c *columns[T]) row(x []T) {
-	part := c.level(-1)
-	if c.rows%block == 0 {
-		copy(part, x)
-	} else {
-		c.add(part, part, x)
-	}
-	if c.rows++; c.rows%block != 0 {
+// row folds one row more.
+func (c *columns[T]) row(x []T) { c.add(x, len(x), 1) }
+
+// add folds rows that are stride apart.
+func (c *columns[T]) add(x []T, stride, rows int) {
+	if c.room == nil {
+		c.fold.Columns(c.out, x, stride, rows, c.rows > 0)
+		c.rows += rows
 		return
 	}
+	part := c.level(-1)
+	for {
+		at := c.rows % block
+		n := min(block-at, rows)
+		c.fold.Columns(part, x, stride, n, at > 0)
+		c.rows, rows = c.rows+n, rows-n
+		if c.rows%block == 0 {
+			c.carry()
+		}
+		if rows == 0 {
+			return
+		}
+		x = x[n*stride:]
+	}
+}
+
+// carry joins the finished block with the levels before it.
+func (c *columns[T]) carry() {
+	part := c.level(-1)
 	n := c.rows/block - 1 // blocks before this one: its bits tell which levels are in use
 	i := 0
 	for ; n&(1<<i) != 0; i++ {
-		c.add(part, c.level(i), part)
+		c.fold.Columns(part, c.level(i), 0, 1, true)
 	}
 	copy(c.level(i), part)
 }
 
-// finish adds up the levels, smallest sums first.
+// finish joins the levels, smallest sums first.
 func (c *columns[T]) finish() {
-	clear(c.out)
-	if c.rows%block != 0 {
+	if c.room == nil {
+		return
+	}
+	any := c.rows%block != 0
+	if any {
 		copy(c.out, c.level(-1))
 	}
 	for i, n := 0, c.rows/block; n>>i != 0; i++ {
 		if n&(1<<i) != 0 {
-			c.add(c.out, c.out, c.level(i))
+			c.fold.Columns(c.out, c.level(i), 0, 1, any)
+			any = true
 		}
 	}
-}
-
-// divide divides the finished sums by a number. Multiplying by 1/by would round twice:
-// the mean of equal numbers could be another one.
-func (c *columns[T]) divide(k *kernel.Table[T], by T) {
-	divisors := c.level(-1)
-	for i := range divisors {
-		divisors[i] = by
-	}
-	k.Div(c.out, c.out, divisors)
 }
 
 // softmaxColumns lowers softmax and related operations along a dim that is not the last,
@@ -147,72 +174,74 @@ func (c *columns[T]) divide(k *kernel.Table[T], by T) {
 func softmaxColumns[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	width := min(max(softmaxTile/n, 64)&^15, columnTile)
-	tiles := (inner + width - 1) / width
+	tiles, adds := (inner+width-1)/width, k.Adds()
 	return func(r *run) error {
 		dst, a, b := buf[T](r, &s.Out), buf[T](r, &s.In[0]), buf[T](r, &s.In[len(s.In)-1])
 		for lo, hi := r.share(outer*tiles, 1); lo < hi && !r.stopped(); lo++ {
 			first := lo % tiles * width
-			m := min(width, inner-first)
-			rows := stripe[T]{first: lo/tiles*n*inner + first, step: inner, width: m}
-			room := scratchRow[T](r, 1, 3*m)
-			top, t, sum := room[:m], room[m:2*m], newColumns(r, k, room[2*m:], n)
-			switch s.Op {
-			case tensor.OpSoftmax, tensor.OpLogSoftmax:
-				copy(top, rows.of(a, 0))
-				for j := 1; j < n && !r.stopped(); j++ {
-					k.Max(top, top, rows.of(a, j))
-				}
-				for j := 0; j < n && !r.stopped(); j++ {
-					e := t
-					if s.Op == tensor.OpSoftmax {
-						e = rows.of(dst, j)
-					}
-					k.Sub(e, rows.of(a, j), top)
-					k.Exp(e, e)
-					sum.row(e)
-				}
-				sum.finish()
-				if s.Op == tensor.OpSoftmax {
-					k.Recip(sum.out, sum.out)
-				} else {
-					k.Log(sum.out, sum.out)
-				}
-				for j := 0; j < n && !r.stopped(); j++ {
-					d := rows.of(dst, j)
-					if s.Op == tensor.OpSoftmax {
-						k.Mul(d, d, sum.out)
-					} else { // one after the other, as in LogSoftmax of a row
-						k.Sub(d, rows.of(a, j), top)
-						k.Sub(d, d, sum.out)
-					}
-				}
-			case tensor.OpSoftmaxGrad:
-				for j := 0; j < n && !r.stopped(); j++ {
-					k.Mul(t, rows.of(a, j), rows.of(b, j))
-					sum.row(t)
-				}
-				sum.finish()
-				for j := 0; j < n && !r.stopped(); j++ {
-					k.Sub(t, rows.of(b, j), sum.out)
-					k.Mul(rows.of(dst, j), rows.of(a, j), t)
-				}
-			default:
-				for j := 0; j < n && !r.stopped(); j++ {
-					sum.row(rows.of(b, j))
-				}
-				sum.finish()
-				for j := 0; j < n && !r.stopped(); j++ {
-					k.Exp(t, rows.of(a, j))
-					k.Mul(t, t, sum.out)
-					k.Sub(rows.of(dst, j), rows.of(b, j), t)
-				}
-			}
+			at := lo/tiles*n*inner + first
+			softmaxTileOf(r, k, adds, s.Op, n, min(width, inner-first),
+				kernel.Rows[T]{Data: dst[at:], Stride: inner}, kernel.Rows[T]{Data: a[at:], Stride: inner}, kernel.Rows[T]{Data: b[at:], Stride: inner})
 		}
 		return nil
 	}
 }
 
-// stripe is where the rows of a tile of columns lie.
-type stripe[T float] struct{ first, step, width int }
-
-func (s *stripe[T]) of(x []T, j int) []T { return x[s.first+j*s.step:][:s.width] }
+// softmaxTileOf computes softmax or a related operation down m columns of n elements. dst
+// may be a.
+func softmaxTileOf[T float](r *run, k *kernel.Table[T], adds kernel.Fold[T], op tensor.Op, n, m int, dst, a, b kernel.Rows[T]) {
+	of := func(x kernel.Rows[T], j int) []T { return x.Data[j*x.Stride:][:m] }
+	room := scratchRow[T](r, 1, 3*m)
+	top, t, sum := room[:m], room[m:2*m], newColumns(r, adds, room[2*m:], n)
+	switch op {
+	case tensor.OpSoftmax, tensor.OpLogSoftmax:
+		copy(top, of(a, 0))
+		for j := 1; j < n && !r.stopped(); j++ {
+			k.Max(top, top, of(a, j))
+		}
+		for j := 0; j < n && !r.stopped(); j++ {
+			e := t
+			if op == tensor.OpSoftmax {
+				e = of(dst, j)
+			}
+			k.Sub(e, of(a, j), top)
+			k.Exp(e, e)
+			sum.row(e)
+		}
+		sum.finish()
+		if op == tensor.OpSoftmax {
+			k.Recip(sum.out, sum.out)
+		} else {
+			k.Log(sum.out, sum.out)
+		}
+		for j := 0; j < n && !r.stopped(); j++ {
+			d := of(dst, j)
+			if op == tensor.OpSoftmax {
+				k.Mul(d, d, sum.out)
+			} else { // one after the other, as in LogSoftmax of a row
+				k.Sub(d, of(a, j), top)
+				k.Sub(d, d, sum.out)
+			}
+		}
+	case tensor.OpSoftmaxGrad:
+		for j := 0; j < n && !r.stopped(); j++ {
+			k.Mul(t, of(a, j), of(b, j))
+			sum.row(t)
+		}
+		sum.finish()
+		for j := 0; j < n && !r.stopped(); j++ {
+			k.Sub(t, of(b, j), sum.out)
+			k.Mul(of(dst, j), of(a, j), t)
+		}
+	default:
+		for j := 0; j < n && !r.stopped(); j++ {
+			sum.row(of(b, j))
+		}
+		sum.finish()
+		for j := 0; j < n && !r.stopped(); j++ {
+			k.Exp(t, of(a, j))
+			k.Mul(t, t, sum.out)
+			k.Sub(of(dst, j), of(b, j), t)
+		}
+	}
+}

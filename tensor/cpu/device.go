@@ -101,6 +101,7 @@ func New(o *Options) (*Device, error) {
 	}
 	d.lower.table64 = kernel.Doubles(d.lower.table.Level)
 	d.lower.plain = kernel.PlainOf(d.lower.table.Level)
+	d.lower.folds = kernel.NewFolds(d.lower.table, d.lower.table64)
 	d.lower.loops = newLoops(d.lower.table, d.lower.table64, d.lower.plain)
 	if opt.MaxBytes > 0 {
 		opt.Arena.MaxBytes = opt.MaxBytes

@@ -14,16 +14,16 @@ import (
 
 // fusedKinds are the kinds of steps that an engine may leave.
 func fusedKinds() (all []compile.Fused) {
-	for f := compile.Single + 1; f <= compile.AdamWProduct; f++ {
+	for f := compile.Single + 1; f <= compile.HalfRows; f++ {
 		all = append(all, f)
 	}
 	return all
 }
 
-// gpu are the options of a device that has no steps of three kinds, whose results are
+// gpu are the options of a device that has no steps of four kinds, whose results are
 // those of the steps that they would join.
 var gpu = compile.Options{Align: 256, Leave: func(f compile.Fused) bool {
-	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads
+	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads || f == compile.HalfRows
 }}
 
 // TestLeaveConforms checks that engines which lack steps of some kinds pass the suite:

@@ -13,6 +13,7 @@ type lowerer struct {
 	table   *kernel.Table[float32]
 	table64 *kernel.Table[float64]
 	plain   *kernel.Plain
+	folds   *kernel.Folds
 	loops   map[tensor.DType]loopsOf // by the dtype of the operands
 	threads int
 	eager   bool // share steps however small, for tests
@@ -43,6 +44,13 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 				} else {
 					l.f = lw.step(s)
 				}
+			}
+		case compile.HalfRows:
+			if s.Op.Info().Class == tensor.ClassReduction {
+				l = lw.reduction(s)
+				l.instr = s.Instr
+			} else {
+				l.f = lw.halfRows(s)
 			}
 		case compile.LossGrad:
 			l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, &s.Also[0])
@@ -114,7 +122,7 @@ func (lw *lowerer) partsOf(s *compile.Step, work int) int {
 		return min(threads, maxParts)
 	case lw.eager:
 		return 2 * threads
-	case s.Fused != compile.Single && s.Fused != compile.Epilogue && s.Fused != compile.AdamWProduct:
+	case s.Fused != compile.Single && s.Fused != compile.HalfRows && s.Fused != compile.Epilogue && s.Fused != compile.AdamWProduct:
 	case s.Op == tensor.OpMatmul || s.Fused == compile.AdamWProduct:
 		if work >= largeProduct {
 			return threads
@@ -202,7 +210,7 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.ClassElementwise:
 		return n
 	case tensor.ClassReduction:
-		if s.In[0].DType.IsFloat() && s.Out.Shape.Elems() > 0 && lw.fold(s, foldingOf(s.In[0], s.Ints[1:])).f != nil {
+		if s.Out.Shape.Elems() > 0 && lw.fold(s, foldingOf(s.In[0], s.Ints[1:])).f != nil {
 			return s.In[0].Shape.Elems() / 2
 		}
 		if n > 0 {
@@ -272,6 +280,11 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		return lw.indexAdd(s)
 	case tensor.OpScatterAdd:
 		return numericBy[s.Out.DType].scatterAdd(s)
+	case tensor.OpProdGrad:
+		if s.Out.DType == tensor.F64 {
+			return prodGrad(s, lw, copyRow[float64], copyRow[float64])
+		}
+		return prodGrad(s, lw, lw.table.Double, lw.table.Single)
 	case tensor.OpCumsum:
 		return numericBy[s.In[0].DType].cumsum(s)
 	}

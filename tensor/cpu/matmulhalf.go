@@ -27,6 +27,9 @@ func (lw *lowerer) halfMatmul(s *compile.Step) func(r *run) error {
 // rectangle computes rows i0 to i1 and columns j0 to j1 of the product of the first two
 // operands of s, matrices of f32 or of 16 bits, which lies at c.
 func (lw *lowerer) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
+	if lw.table.Brain != nil && s.In[0].DType == tensor.BF16 && s.In[1].DType == tensor.BF16 {
+		return lw.brainRectangle(s, c)
+	}
 	// both by the product's part of them: rows and columns
 	a, b := lw.matrixOf(s.In[0]), lw.matrixOf(turned(s.In[1]))
 	k, n := s.In[0].Shape[1], s.In[1].Shape[1]

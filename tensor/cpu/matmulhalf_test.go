@@ -2,8 +2,11 @@ package cpu_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
@@ -28,11 +31,14 @@ func halfProducts(s *tensor.Session) []*tensor.Tensor {
 }
 
 // TestProductsOfHalves wants products to read halves as they are stored and to give the
-// bits of products of widened copies.
+// bits of products of widened copies, whatever the number of threads. Where the machine
+// multiplies bfloat16, sums of its products are rounded at other places: these are near.
 func TestProductsOfHalves(t *testing.T) {
 	for _, level := range levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		want := plain.results(t, halfProducts)
+		brain := level == isa.AVX512 && isa.BrainFloat()
+		var first [][]byte
 		for _, threads := range []int{1, 2, 3} {
 			read := 0
 			o := cpu.Options{Level: &level, Threads: threads}
@@ -42,8 +48,15 @@ func TestProductsOfHalves(t *testing.T) {
 					read++
 				}
 			}
-			for i, got := range d.results(t, halfProducts) {
-				if !bytes.Equal(got, want[i]) {
+			results := d.results(t, halfProducts)
+			if first == nil {
+				first = results
+			}
+			for i, got := range results {
+				if !bytes.Equal(got, first[i]) {
+					t.Errorf("%v, %d threads: result %d has other bits than with one", level, threads, i)
+				}
+				if !bytes.Equal(got, want[i]) && !(brain && nearBrains(got, want[i])) {
 					t.Errorf("%v, %d threads: result %d has other bits", level, threads, i)
 				}
 			}
@@ -52,4 +65,22 @@ func TestProductsOfHalves(t *testing.T) {
 			}
 		}
 	}
+}
+
+// nearBrains reports whether a and b hold numbers of bfloat16 that differ by a place of
+// their last bit at most, or by little where terms cancelled.
+func nearBrains(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	number := func(x []byte, i int) float64 {
+		return float64(math.Float32frombits(uint32(binary.NativeEndian.Uint16(x[i:])) << 16))
+	}
+	for i := 0; i < len(a); i += 2 {
+		x, y := number(a, i), number(b, i)
+		if !(math.Abs(x-y) <= max(math.Abs(x), math.Abs(y))/128+1e-4) {
+			return false
+		}
+	}
+	return true
 }

@@ -58,11 +58,8 @@ func (lw *lowerer) reduction(s *compile.Step) lowered {
 	}
 	switch s.Op {
 	case tensor.OpArgmax, tensor.OpArgmin:
-		if x.DType == tensor.F32 && g.alongRow() {
-			return lowered{f: placeInRows(s, g, lw.table.RowMax, lw.table.RowMin)}
-		}
-		if x.DType == tensor.F64 && g.alongRow() {
-			return lowered{f: placeInRows(s, g, lw.table64.RowMax, lw.table64.RowMin)}
+		if g.alongRow() {
+			return lowered{f: lw.placeInRows(s, g)}
 		}
 		return lowered{f: numericBy[x.DType].place(s, g)}
 	case tensor.OpAmax, tensor.OpAmin:
@@ -99,123 +96,43 @@ var numericBy = map[tensor.DType]numeric{
 	tensor.U8: numericOf[uint8]{}, tensor.Bool: numericOf[uint8]{},
 }
 
-// fold is foldFloat for a step of f32 or f64.
-func (lw *lowerer) fold(s *compile.Step, g folding) (l lowered) {
-	switch s.In[0].DType {
-	case tensor.F32:
-		return foldFloat(s, g, lw.table)
-	case tensor.F64:
-		return foldFloat(s, g, lw.table64)
-	}
-	return l
-}
-
-// foldFloat lowers the folds that run at the speed of memory: along contiguous rows, and
-// down contiguous columns. It has no function for others.
-func foldFloat[T float](s *compile.Step, g folding, k *kernel.Table[T]) (l lowered) {
-	x := s.In[0]
-	if g.count == 0 {
-		return l
-	}
-	by := 1.0
-	if s.Op == tensor.OpMean {
-		by = float64(g.count)
-	}
-	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
-		row, join := rowFold(k, s.Op)
-		if row == nil {
-			return l
-		}
-		return foldRows(s, g, rows[T, float64]{
-			row:  func(x []T) float64 { return float64(row(x)) },
-			join: join,
-			end:  func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a / by) },
-		})
-	}
-	if !g.inColumns() {
-		return l
-	}
-	switch s.Op {
-	case tensor.OpAmax, tensor.OpAmin:
-	case tensor.OpSum, tensor.OpMean:
-		l.f = func(r *run) error {
-			in, out := slice[T](r.bufs[x.Buf]), slice[T](r.bufs[s.Out.Buf])
-			g.tiles(r, func(i, at, n int) {
-				c := newColumns(r, k, out[i:i+n], g.count)
-				g.eachRow(r, x.Off+at, func(off int) { c.row(in[off : off+n]) })
-				c.finish()
-				if by != 1 {
-					c.divide(k, T(by))
-				}
-			})
-			return nil
-		}
-		return l
-	default:
-		return l
-	}
-	l.f = extremeColumns(s, g, k.Max, k.Min)
-	return l
-}
-
-// extremeColumns lowers amax and amin of elements under one another: largest and smallest
-// are those of two rows.
-func extremeColumns[T number](s *compile.Step, g folding, largest, smallest func(dst, a, b []T)) func(r *run) error {
-	x, more := s.In[0], largest
-	if s.Op == tensor.OpAmin {
-		more = smallest
-	}
-	return func(r *run) error {
-		in, out := slice[T](r.bufs[x.Buf]), slice[T](r.bufs[s.Out.Buf])
-		g.tiles(r, func(i, at, n int) {
-			acc, first := out[i:i+n], true
-			g.eachRow(r, x.Off+at, func(off int) {
-				if first {
-					first = false
-					copy(acc, in[off:off+n])
-				} else {
-					more(acc, acc, in[off:off+n])
-				}
-			})
-		})
-		return nil
-	}
-}
-
-func largerRow[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i, v := range a {
-		dst[i] = larger(v, b[i])
-	}
-}
-
-func smallerRow[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i, v := range a {
-		dst[i] = smaller(v, b[i])
-	}
-}
-
 // alongRow reports whether the elements that fold into each result are one contiguous
 // row.
 func (g *folding) alongRow() bool {
 	return g.count > 0 && g.folded.innerStride(0) == 1 && len(g.folded.dims) == 1
 }
 
-// placeInRows lowers argmax and argmin of contiguous rows: rowMax or rowMin finds the
-// extreme of a piece, which is looked for only in a piece with a new one.
-func placeInRows[T number](s *compile.Step, g folding, rowMax, rowMin func(x []T) T) func(r *run) error {
-	x, extreme, beyond := s.In[0], rowMax, func(a, b T) bool { return a > b }
+// placeInRows lowers argmax and argmin of contiguous rows.
+func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
+	switch s.In[0].DType {
+	case tensor.F32:
+		return placeInRows(s, g, lw.folds.F32)
+	case tensor.F64:
+		return placeInRows(s, g, lw.folds.F64)
+	case tensor.I32:
+		return placeInRows(s, g, lw.folds.I32)
+	case tensor.I64:
+		return placeInRows(s, g, lw.folds.I64)
+	}
+	return placeInRows(s, g, lw.folds.U8)
+}
+
+// placeInRows finds the extreme of each piece of a row, which is looked for only in a
+// piece with a new one.
+func placeInRows[T number](s *compile.Step, g folding, of kernel.FoldsOf[T]) func(r *run) error {
+	x, fold, beyond := s.In[0], of.Max, func(a, b T) bool { return a > b }
 	if s.Op == tensor.OpArgmin {
-		extreme, beyond = rowMin, func(a, b T) bool { return a < b }
+		fold, beyond = of.Min, func(a, b T) bool { return a < b }
 	}
 	return func(r *run) error {
 		in, out := slice[T](r.bufs[x.Buf]), slice[int64](r.bufs[s.Out.Buf])
+		one := scratchRow[T](r, 0, 1)
 		g.kept.rows(r, func(i, off, _, _, _ int) {
 			row, at := in[x.Off+off:][:g.count], 0
 			for lo := 0; lo < len(row) && row[at] == row[at] && !r.stopped(); lo += tile {
 				piece := row[lo:min(lo+tile, len(row))]
-				if v := extreme(piece); lo == 0 || v != v || beyond(v, row[at]) {
+				fold.Rows(one, piece, len(piece), len(piece))
+				if v := one[0]; lo == 0 || v != v || beyond(v, row[at]) {
 					at = lo
 					for piece[at-lo] != v && piece[at-lo] == piece[at-lo] {
 						at++
@@ -231,17 +148,13 @@ func placeInRows[T number](s *compile.Step, g folding, rowMax, rowMin func(x []T
 // rows are the functions that fold contiguous rows: row folds one that is not empty, join
 // the results of two, in their order, end stores a result.
 type rows[T, A any] struct {
-	row  func(x []T) A
+	row  func(r *run, x []T) A
 	join func(a, b A) A
 	end  func(r *run, i int, a A)
 }
 
-// foldPiece is how many elements of a row that folds into the only result a thread folds
-// at a time. It does not depend on the number of threads, so the bits don't either.
-const foldPiece = 1 << 16
-
-// foldRows lowers a fold of elements of which the innermost are contiguous; there is one
-// at least. All threads share a row that is alone, whose pieces are joined at the end.
+// foldRows lowers a fold of one element or more. Those of a row that are apart are copied
+// first. All threads share a row that is alone, whose pieces are joined at the end.
 func foldRows[T, A any](s *compile.Step, g folding, f rows[T, A]) lowered {
 	x := s.In[0]
 	if pieces := (g.count + foldPiece - 1) / foldPiece; g.results == 1 && g.alongRow() && pieces > 1 {
@@ -250,7 +163,7 @@ func foldRows[T, A any](s *compile.Step, g folding, f rows[T, A]) lowered {
 			f: func(r *run) error {
 				row, sums := slice[T](r.bufs[x.Buf])[x.Off:][:g.count], slice[A](bytesOf(r.sums))
 				for lo, hi := r.share(pieces, 1); lo < hi && !r.stopped(); lo++ {
-					sums[lo] = f.row(row[lo*foldPiece : min((lo+1)*foldPiece, len(row))])
+					sums[lo] = f.row(r, row[lo*foldPiece:min((lo+1)*foldPiece, len(row))])
 				}
 				return nil
 			},
@@ -270,18 +183,37 @@ func foldRows[T, A any](s *compile.Step, g folding, f rows[T, A]) lowered {
 		g.kept.rows(r, func(i, off, _, _, _ int) {
 			var a A
 			first := true
-			g.folded.each(r, x.Off+off, func(o, n, _ int) {
-				v := f.row(in[o : o+n])
-				if first {
-					first, a = false, v
-				} else {
-					a = f.join(a, v)
+			g.folded.each(r, x.Off+off, func(o, n, st int) {
+				most := n
+				if st != 1 {
+					most = foldRow
+				}
+				for lo := 0; lo < n; lo += most {
+					v := f.row(r, piece(r, in, o+lo*st, min(most, n-lo), st))
+					if first {
+						first, a = false, v
+					} else {
+						a = f.join(a, v)
+					}
 				}
 			})
 			f.end(r, i, a)
 		})
 		return nil
 	}}
+}
+
+// piece returns n elements of x from element at on, stride apart: those that are not
+// contiguous as a copy.
+func piece[T any](r *run, x []T, at, n, stride int) []T {
+	if stride == 1 || n == 1 {
+		return x[at : at+n]
+	}
+	copied := scratchRow[T](r, 3, n)
+	for i := range copied {
+		copied[i] = x[at+i*stride]
+	}
+	return copied
 }
 
 // inRows reports whether the elements that fold into each result lie in contiguous rows.
@@ -291,7 +223,7 @@ func (g *folding) inRows() bool {
 
 // sumRow returns the sum of a row, by eight sums of every eighth element: one alone would
 // wait for each addition.
-func sumRow[T, A number](x []T) A {
+func sumRow[T, A number](_ *run, x []T) A {
 	var a, b, c, d, e, f, g, h A
 	for ; len(x) >= 8; x = x[8:] {
 		v := (*[8]T)(x)
@@ -305,7 +237,7 @@ func sumRow[T, A number](x []T) A {
 }
 
 // prodRow returns the product of a row, by eight products as sumRow.
-func prodRow[T, A number](x []T) A {
+func prodRow[T, A number](_ *run, x []T) A {
 	a, b, c, d, e, f, g, h := A(1), A(1), A(1), A(1), A(1), A(1), A(1), A(1)
 	for ; len(x) >= 8; x = x[8:] {
 		v := (*[8]T)(x)
@@ -333,31 +265,6 @@ func smaller[T number](a, b T) T {
 	return a
 }
 
-// rowMax and rowMin return the extreme of a row that is not empty, NaN if one is.
-func rowMax[T number](x []T) T {
-	a, b, c, d := x[0], x[0], x[0], x[0]
-	for ; len(x) >= 4; x = x[4:] {
-		v := (*[4]T)(x)
-		a, b, c, d = larger(a, v[0]), larger(b, v[1]), larger(c, v[2]), larger(d, v[3])
-	}
-	for _, v := range x {
-		a = larger(a, v)
-	}
-	return larger(larger(a, b), larger(c, d))
-}
-
-func rowMin[T number](x []T) T {
-	a, b, c, d := x[0], x[0], x[0], x[0]
-	for ; len(x) >= 4; x = x[4:] {
-		v := (*[4]T)(x)
-		a, b, c, d = smaller(a, v[0]), smaller(b, v[1]), smaller(c, v[2]), smaller(d, v[3])
-	}
-	for _, v := range x {
-		a = smaller(a, v)
-	}
-	return smaller(smaller(a, b), smaller(c, d))
-}
-
 // rowFold returns the kernel that folds a row, and what joins the results of two, wide
 // enough that many rows don't add up their rounding; nil if there is none.
 func rowFold[T float](k *kernel.Table[T], op tensor.Op) (row func([]T) T, join func(a, b float64) float64) {
@@ -380,7 +287,7 @@ func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, 
 	if g.inColumns() {
 		return func(r *run) error {
 			in := slice[T](r.bufs[x.Buf])
-			g.tiles(r, func(i, at, n int) {
+			g.tiles(r, columnTile, func(i, at, n int) {
 				states := scratchRow[A](r, 0, n)
 				for j := range states {
 					states[j] = start
@@ -416,7 +323,7 @@ func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, 
 	}
 }
 
-// sumFloat lowers sum, mean and product, in float64.
+// sumFloat lowers sum, mean and product of elements apart, in float64.
 func sumFloat[T float](s *compile.Step, g folding) lowered {
 	end := func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) }
 	if s.Op == tensor.OpMean {
@@ -492,25 +399,12 @@ func moreRow[T number](largest bool) func(a []best[T], x []T) {
 
 func (numericOf[T]) extreme(s *compile.Step, g folding) lowered {
 	largest := s.Op == tensor.OpAmax
-	if g.inRows() {
-		f := rows[T, T]{rowMin[T], smaller[T], func(r *run, i int, a T) { slice[T](r.bufs[s.Out.Buf])[i] = a }}
-		if largest {
-			f.row, f.join = rowMax[T], larger[T]
-		}
-		return foldRows(s, g, f)
-	}
-	if g.inColumns() {
-		return lowered{f: extremeColumns(s, g, largerRow[T], smallerRow[T])}
-	}
 	return lowered{f: folds(s, g, best[T]{}, more[T](largest), moreRow[T](largest), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })}
 }
 
 // place lowers argmax and argmin: the place of the first extreme element; a NaN counts
 // as one.
 func (numericOf[T]) place(s *compile.Step, g folding) func(r *run) error {
-	if g.alongRow() {
-		return placeInRows(s, g, rowMax[T], rowMin[T])
-	}
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), moreRow[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 
@@ -519,12 +413,12 @@ func anyAll(s *compile.Step, g folding) lowered {
 	end := func(r *run, i int, yes bool) { r.bufs[s.Out.Buf][i] = truth(yes) }
 	if s.Op == tensor.OpAll {
 		if g.inRows() {
-			return foldRows(s, g, rows[uint8, bool]{func(x []uint8) bool { return bytes.IndexByte(x, 0) < 0 }, func(a, b bool) bool { return a && b }, end})
+			return foldRows(s, g, rows[uint8, bool]{func(_ *run, x []uint8) bool { return bytes.IndexByte(x, 0) < 0 }, func(a, b bool) bool { return a && b }, end})
 		}
 		return lowered{f: folds(s, g, 1, func(yes uint8, x uint8) uint8 { return yes & x }, andBools, func(r *run, i int, yes uint8) { end(r, i, yes != 0) })}
 	}
 	if g.inRows() {
-		return foldRows(s, g, rows[uint8, bool]{func(x []uint8) bool { return bytes.IndexByte(x, 1) >= 0 }, func(a, b bool) bool { return a || b }, end})
+		return foldRows(s, g, rows[uint8, bool]{func(_ *run, x []uint8) bool { return bytes.IndexByte(x, 1) >= 0 }, func(a, b bool) bool { return a || b }, end})
 	}
 	return lowered{f: folds(s, g, 0, func(yes uint8, x uint8) uint8 { return yes | x }, orBools, func(r *run, i int, yes uint8) { end(r, i, yes != 0) })}
 }

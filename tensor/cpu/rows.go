@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
@@ -28,8 +26,6 @@ func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(
 		return normGradW(s, k)
 	case tensor.OpRope:
 		return rope(s, k)
-	case tensor.OpProdGrad:
-		return prodGrad[T](s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
 		return convolution(s, mul)
 	case tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad:
@@ -38,7 +34,7 @@ func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(
 	panic(fmt.Sprintf("cpu: no kernel for %v", s.Op)) // the op table has no other
 }
 
-// scratchRow returns one of three rows of n elements.
+// scratchRow returns one of four rows of n elements.
 func scratchRow[T any](r *run, i, n int) []T {
 	words := (n*sizeOf[T]() + 7) / 8
 	r.rows[i] = grow(r.rows[i], max(words, 1))
@@ -152,37 +148,48 @@ func rowsOf[T float](n *nest, k int, data []T, i int) kernel.Rows[T] {
 // norm lowers a norm, of (x, w, b), or its gradient by x, of (x, dy, w). All but x and dy
 // may be missing.
 func norm[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
-	x := s.In[0]
-	tensors := len(s.In) - 1
+	x, second := s.In[0], s.In[0]
 	cut := len(x.Shape) - int(s.Ints[0])
 	n := x.Shape[cut:].Elems()
-	second, weights := x, s.In[1:tensors]
 	if s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpRMSNormGradX {
-		second, weights = s.In[1], s.In[2:tensors]
+		second = s.In[1]
 	}
+	f := normRows(s, k, n)
 	walk := newNest(x.Shape[:cut], s.Out.Strides[:cut], x.Strides[:cut], second.Strides[:cut])
 	walk.longestInner()
 	return func(r *run) error {
-		eps := T(r.scalars[s.In[tensors].Scalar])
 		out, in, dy := buf[T](r, &s.Out), buf[T](r, &x), buf[T](r, &second)
+		walk.runs(r, n, func(count, o, i, j, _ int) {
+			f(r, rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, in, i), rowsOf(&walk, 2, dy, j), count)
+		})
+		return nil
+	}
+}
+
+// normRows returns the operation of norm on count rows of n elements: of a, or of a and
+// its gradient b.
+func normRows[T float](s *compile.Step, k *kernel.Table[T], n int) func(r *run, dst, a, b kernel.Rows[T], count int) {
+	tensors := len(s.In) - 1
+	weights := s.In[1:tensors]
+	if s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpRMSNormGradX {
+		weights = s.In[2:tensors]
+	}
+	return func(r *run, dst, a, b kernel.Rows[T], count int) {
+		eps := T(r.scalars[s.In[tensors].Scalar])
 		var w [2][]T
 		for i := range weights {
 			w[i] = buf[T](r, &weights[i])[:n]
 		}
-		walk.runs(r, n, func(count, o, i, j, _ int) {
-			dst, a, b := rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, in, i), rowsOf(&walk, 2, dy, j)
-			switch s.Op {
-			case tensor.OpLayerNorm:
-				k.LayerNormRows(dst, a, w[0], w[1], count, n, eps)
-			case tensor.OpRMSNorm:
-				k.RMSNormRows(dst, a, w[0], count, n, eps)
-			case tensor.OpLayerNormGradX:
-				k.LayerNormGradRows(dst, a, b, nil, nil, w[0], count, n, eps)
-			default:
-				k.RMSNormGradRows(dst, a, b, nil, w[0], count, n, eps)
-			}
-		})
-		return nil
+		switch s.Op {
+		case tensor.OpLayerNorm:
+			k.LayerNormRows(dst, a, w[0], w[1], count, n, eps)
+		case tensor.OpRMSNorm:
+			k.RMSNormRows(dst, a, w[0], count, n, eps)
+		case tensor.OpLayerNormGradX:
+			k.LayerNormGradRows(dst, a, b, nil, nil, w[0], count, n, eps)
+		default:
+			k.RMSNormGradRows(dst, a, b, nil, w[0], count, n, eps)
+		}
 	}
 }
 
@@ -230,70 +237,4 @@ func rope[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 		})
 		return nil
 	}
-}
-
-// prodGrad is dy times the product of all other elements. That is the product of all by
-// the element where both are finite and not 0.
-func prodGrad[T float](s *compile.Step) func(r *run) error {
-	x := s.In[0]
-	g := foldingOf(x, s.Ints)
-	return func(r *run) error {
-		if x.Shape.Elems() == 0 {
-			return nil
-		}
-		in, dy, out := buf[T](r, &s.In[0]), buf[T](r, &s.In[1]), buf[T](r, &s.Out)
-		g.kept.rows(r, func(i, base, _, _, _ int) {
-			zeros, prod := 0, 1.0
-			g.folded.each(r, base, func(o, m, st int) {
-				for l := range m {
-					if v := in[o+l*st]; v == 0 {
-						zeros++
-					} else {
-						prod *= float64(v)
-					}
-				}
-			})
-			var others []float64
-			if prod == 0 || math.IsInf(prod, 0) || prod != prod {
-				others = productsOfOthers(r, &g, in, base)
-			}
-			g.folded.each(r, base, func(o, m, st int) {
-				for l := range m {
-					v := in[o+l*st]
-					p := 0.0
-					switch {
-					case others != nil:
-						p, others = others[0], others[1:]
-					case zeros == 0:
-						p = prod / float64(v)
-					case zeros == 1 && v == 0:
-						p = prod
-					}
-					out[o+l*st] = T(p * float64(dy[i]))
-				}
-			})
-		})
-		return nil
-	}
-}
-
-// productsOfOthers returns, for each of the elements that fold into one from base on, the
-// product of those before it and those after it.
-func productsOfOthers[T float](r *run, g *folding, in []T, base int) []float64 {
-	all, others := scratchRow[float64](r, 0, g.count)[:0], scratchRow[float64](r, 1, g.count)
-	g.folded.each(r, base, func(o, m, st int) {
-		for l := range m {
-			all = append(all, float64(in[o+l*st]))
-		}
-	})
-	before, after := 1.0, 1.0
-	for i, v := range all {
-		others[i] = before
-		before *= v
-	}
-	for i, v := range slices.Backward(all) {
-		others[i] *= after
-		after *= v
-	}
-	return others
 }

@@ -68,7 +68,7 @@ type working struct {
 	pack64 []float64    // for that of float64
 	wide   [2][]float32 // its operands of 16 bits, widened
 	grad   []float32    // rows of a gradient
-	rows   [3][]uint64  // rows of softmax and the like along an inner dim
+	rows   [4][]uint64  // rows of softmax and the like along an inner dim, and of folds
 	cols   []uint64     // convolution windows
 	words  []uint64     // of tile programs
 	ptrs   []pointer    // operands of tile programs

@@ -47,7 +47,7 @@ func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 		if s.Fused == compile.TilesFold {
 			out.Ops = append(out.Ops, s.Op)
 		}
-	case compile.Single:
+	case compile.Single, compile.HalfRows:
 		out.Ops = []tensor.Op{s.Op}
 	default:
 		out.Ops = []tensor.Op{p.Program.Instrs[s.Instr].Op}

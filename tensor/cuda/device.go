@@ -106,7 +106,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 // leave reports the fused steps that stay others: what AdamW and matrix products gain on
 // cores by joining them, a GPU has no use for.
 func leave(f compile.Fused) bool {
-	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads
+	return f == compile.AdamWProduct || f == compile.Epilogue || f == compile.JoinPads || f == compile.HalfRows
 }
 
 // compileOptions returns how programs are compiled for a GPU.

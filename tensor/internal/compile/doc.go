@@ -19,7 +19,9 @@
 //	lossgrad.go      computes a cross entropy and its gradient in one step (*)
 //	adamwproduct.go  joins an AdamW update and the product that is its gradient (*)
 //	adamw.go         joins all other AdamW updates (*)
-//	halves.go        lets a matrix product read 16-bit operands as stored
+//	halves.go        lets a matrix product read 16-bit operands as stored (*)
+//	halfrows.go      lets reductions and operations on rows read 16-bit operands as
+//	                 stored, and the latter write such results (*)
 //	tilefold.go      joins a reduction over the last dims and the elementwise
 //	                 operations that compute its operand (*)
 //	tiles.go         joins elementwise operations, broadcasts and casts, to run
@@ -33,8 +35,8 @@
 // A barrier (tensor.OpBarrier) divides a program into eras, so that a program can compute
 // a value again instead of keeping it: cse.go does not reuse results of an earlier era,
 // tiles.go moves no operation to an earlier era, and joinpads.go, normgrad.go,
-// lossgrad.go, tilefold.go, epilogue.go and adamwproduct.go join no steps of different
-// eras. attention.go joins none forward and none backward.
+// lossgrad.go, halfrows.go, tilefold.go, epilogue.go and adamwproduct.go join no steps of
+// different eras. attention.go joins none forward and none backward.
 //
 // Third, memory.go assigns memory. A kept result gets a buffer of its own; a temporary
 // gets a place in one arena, according to its lifetime. An elementwise step overwrites an

@@ -42,6 +42,11 @@ import (
 //	                    is its gradient, the scalars of AdamW
 //	               out  p, m, v
 //
+//	HalfRows       in   those of Op, a reduction or an operation on rows, of which
+//	                    some that Op has as f32 are of 16 bits
+//	               out  that of Op; of 16 bits it is only that of an operation on
+//	                    rows
+//
 // Operands of attention have their full shape, with stride 0 where they are broadcast;
 // both dims of a matrix may be strided. Its outputs may be strided too, but no two
 // elements overlap.
@@ -60,6 +65,7 @@ const (
 	TilesFold
 	Epilogue
 	AdamWProduct
+	HalfRows
 )
 
 // AdamWIn is the number of operands of each parameter in an AdamW step.
@@ -68,7 +74,7 @@ const AdamWIn = 11
 func (f Fused) String() string {
 	return [...]string{
 		"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad",
-		"loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product",
+		"loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product", "half_rows",
 	}[f]
 }
 
@@ -102,7 +108,7 @@ func (s *Step) Outs() []*Operand {
 // Name returns the name of the operation, or of all operations that the step joins.
 func (s *Step) Name() string {
 	switch s.Fused {
-	case Single:
+	case Single, HalfRows:
 		return s.Op.String()
 	case Tiles, TilesFold, Epilogue:
 		var names []string

@@ -8,8 +8,8 @@ import (
 
 // halves lets matrix products read 16-bit operands as stored, where only products read
 // the widened copy. An engine widens the elements as it packs them, so no f32 copy of the
-// operand is needed. The products multiply and add the same numbers, so no result
-// changes.
+// operand is needed. The products multiply the same numbers; an engine that multiplies
+// bfloat16 without widening may round their sums at other places.
 func (rw *rewriter) halves(g *graph, _ *edit) {
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]

@@ -19,6 +19,7 @@ func (rw *rewriter) rewrite() {
 		{AdamWProduct, rw.adamWProducts},
 		{AdamW, rw.adamW},
 		{Single, rw.halves},
+		{HalfRows, rw.halfRows},
 		{Single, rw.dropDead},
 		{TilesFold, rw.tileFolds},
 		{Tiles, rw.tiles},

@@ -1897,6 +1897,26 @@ GLOBL ·const_packed(SB), RODATA|NOPTR, $32
 DATA ·const_oneDouble+0(SB)/8, $0x3ff0000000000000
 GLOBL ·const_oneDouble(SB), RODATA|NOPTR, $8
 
+DATA ·const_pairsLow+0(SB)/8, $0x0021000100200000
+DATA ·const_pairsLow+8(SB)/8, $0x0023000300220002
+DATA ·const_pairsLow+16(SB)/8, $0x0025000500240004
+DATA ·const_pairsLow+24(SB)/8, $0x0027000700260006
+DATA ·const_pairsLow+32(SB)/8, $0x0029000900280008
+DATA ·const_pairsLow+40(SB)/8, $0x002b000b002a000a
+DATA ·const_pairsLow+48(SB)/8, $0x002d000d002c000c
+DATA ·const_pairsLow+56(SB)/8, $0x002f000f002e000e
+GLOBL ·const_pairsLow(SB), RODATA|NOPTR, $64
+
+DATA ·const_pairsHigh+0(SB)/8, $0x0031001100300010
+DATA ·const_pairsHigh+8(SB)/8, $0x0033001300320012
+DATA ·const_pairsHigh+16(SB)/8, $0x0035001500340014
+DATA ·const_pairsHigh+24(SB)/8, $0x0037001700360016
+DATA ·const_pairsHigh+32(SB)/8, $0x0039001900380018
+DATA ·const_pairsHigh+40(SB)/8, $0x003b001b003a001a
+DATA ·const_pairsHigh+48(SB)/8, $0x003d001d003c001c
+DATA ·const_pairsHigh+56(SB)/8, $0x003f001f003e001e
+GLOBL ·const_pairsHigh(SB), RODATA|NOPTR, $64
+
 DATA ·const_lanes+0(SB)/8, $0xffffffffffffffff
 DATA ·const_lanes+8(SB)/8, $0xffffffffffffffff
 DATA ·const_lanes+16(SB)/8, $0xffffffffffffffff

@@ -43,6 +43,13 @@ func (e edge) doubles() []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(&e[0])), len(e)/2)
 }
 
+// edgeOf returns an edge of other elements.
+func edgeOf[T any](t *testing.T) []T {
+	e := newEdge(t)
+	var v T
+	return unsafe.Slice((*T)(unsafe.Pointer(&e[0])), 4*len(e)/int(unsafe.Sizeof(v)))
+}
+
 // faultless reports a fault in f as a test failure.
 func faultless(t *testing.T, what string, f func()) {
 	t.Helper()

@@ -9,7 +9,7 @@ type (
 // fewUnit computes products of a few rows, which read b once, as it lies, and give the
 // bits of the other tiles.
 type fewUnit[T Float] struct {
-	axpys, axpy axpyFunc[T]     // of axpysRows rows of b, and of one
+	axpys, axpy axpyFunc[T]     // of axpysRows rows of b, and of one; nil in some units
 	turned      []turnedFunc[T] // by rows-1; none on some levels
 }
 
@@ -33,7 +33,7 @@ func (p *product[T]) few(m, n, k int, accumulate bool, scratch []T) bool {
 	case p.b.RS == 1 && p.b.CS != 1 && p.a.CS == 1 && m <= len(p.gemmUnit.few.turned) && n >= p.lanes && k%p.lanes == 0 && depth(k)%p.lanes == 0:
 		p.byTurns(m, n, k, scratch)
 		return true
-	case p.b.CS == 1 && m <= fewAxpys && p.b.RS >= farRow && k*n > nearElems:
+	case p.gemmUnit.few.axpy != nil && p.b.CS == 1 && m <= fewAxpys && p.b.RS >= farRow && k*n > nearElems:
 		p.byAxpys(m, n, k, scratch)
 		return true
 	}

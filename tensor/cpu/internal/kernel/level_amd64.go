@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/ringside-go/ringside/collective/isa"
+
 // accelerateDoubles replaces the kernels of a portable table of float64 for which level
 // l, which is supported and not Go, has assembly.
 func accelerateDoubles(t *Table[float64], l Level) {
@@ -16,6 +18,9 @@ func accelerate(t *Table[float32], l Level) {
 	t.Level = l
 	if l == AVX512 {
 		accelerateAVX512(t)
+		if isa.BrainFloat() {
+			t.Brain = brainBF16AVX512().products()
+		}
 	} else {
 		accelerateAVX2(t)
 	}
@@ -28,5 +33,15 @@ func acceleratePlain(p *Plain, l Level) {
 		setPlainAVX512(p)
 	} else {
 		setPlainAVX2(p)
+	}
+}
+
+// accelerateFolds replaces the folds of level Go for which level l, which is supported
+// and not Go, has assembly.
+func accelerateFolds(f *Folds, l Level) {
+	if l == AVX512 {
+		foldsAVX512(f)
+	} else {
+		foldsAVX2(f)
 	}
 }

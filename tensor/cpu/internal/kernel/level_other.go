@@ -2,10 +2,11 @@
 
 package kernel
 
-// These are never called here: no level but Go is supported.
-
+// These functions are never called here: no level but Go is supported.
 func accelerate(*Table[float32], Level) {}
 
 func accelerateDoubles(*Table[float64], Level) {}
 
 func acceleratePlain(*Plain, Level) {}
+
+func accelerateFolds(*Folds, Level) {}

@@ -91,6 +91,9 @@ type Table[T Float] struct {
 	Chain func(n int, ops []ChainOp) (done int)
 	// ChainBlock is a power of 2, or 0.
 	ChainBlock int
+
+	// Brain is nil on machines and levels without AVX512_BF16.
+	Brain *BrainProducts
 }
 
 // Products are the kernels of matrices.

@@ -32,6 +32,27 @@ func gemmF64AVX512() *gemmUnit[float64] {
 	}, []packFunc[float64]{pack8F64AVX512, pack16F64AVX512, pack24F64AVX512}, transpose8F64AVX512)
 }
 
+// gemmBF16AVX512 returns the unit that computes products out of tiles.
+func gemmBF16AVX512() *gemmUnit[float32] {
+	return newGemm(4, 16, [][]tileFunc[float32]{
+		{nil, tile1x16BF16AVX512, tile2x16BF16AVX512, tile3x16BF16AVX512, tile4x16BF16AVX512,
+			tile5x16BF16AVX512, tile6x16BF16AVX512, tile7x16BF16AVX512, tile8x16BF16AVX512, tile9x16BF16AVX512,
+			tile10x16BF16AVX512, tile11x16BF16AVX512, tile12x16BF16AVX512, tile13x16BF16AVX512, tile14x16BF16AVX512},
+		{nil, tile1x32BF16AVX512, tile2x32BF16AVX512, tile3x32BF16AVX512, tile4x32BF16AVX512,
+			tile5x32BF16AVX512, tile6x32BF16AVX512, tile7x32BF16AVX512, tile8x32BF16AVX512, tile9x32BF16AVX512,
+			tile10x32BF16AVX512, tile11x32BF16AVX512, tile12x32BF16AVX512, tile13x32BF16AVX512, tile14x32BF16AVX512},
+		{nil, tile1x48BF16AVX512, tile2x48BF16AVX512, tile3x48BF16AVX512, tile4x48BF16AVX512,
+			tile5x48BF16AVX512, tile6x48BF16AVX512, tile7x48BF16AVX512, tile8x48BF16AVX512, tile9x48BF16AVX512},
+	}, []packFunc[float32]{pack16AVX512, pack32AVX512, pack48AVX512}, transpose16AVX512)
+}
+
+// brainBF16AVX512 returns the unit that computes products of bfloat16.
+func brainBF16AVX512() *brainUnit {
+	unit := gemmBF16AVX512()
+	unit.few = &fewUnit[float32]{turned: []turnedFunc[float32]{turned1BF16AVX512, turned2BF16AVX512, turned3BF16AVX512, turned4BF16AVX512}}
+	return &brainUnit{unit: unit, pairRows: pairRowsBF16AVX512, few: []fewBrainFunc{few1BF16AVX512, few2BF16AVX512, few3BF16AVX512, few4BF16AVX512}}
+}
+
 // tapsAVX512 returns the unit that computes products of taps.
 func tapsAVX512() *tapsUnit {
 	return &tapsUnit{lanes: 16, tile: [2][]tapsFunc{
@@ -196,6 +217,23 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.TanhGrad = each120(tanhGradF64AVX512)
 	t.SiLUGrad = each120(siluGradF64AVX512)
 	t.GELUTanhGrad = each120(geluTanhGradF64AVX512)
+}
+
+// foldsAVX512 sets the folds that have AVX512 assembly.
+func foldsAVX512(f *Folds) {
+	f.F32.Add = f.F32.Add.by(4, 1, 1, addRowsF32AVX512, addColumnsF32AVX512)
+	f.F32.Max = f.F32.Max.by(4, 1, 1, maxRowsF32AVX512, maxColumnsF32AVX512)
+	f.F32.Min = f.F32.Min.by(4, 1, 1, minRowsF32AVX512, minColumnsF32AVX512)
+	f.F64.Add = f.F64.Add.by(8, 1, 1, addRowsF64AVX512, addColumnsF64AVX512)
+	f.F64.Mul = f.F64.Mul.by(8, 1, 1, mulRowsF64AVX512, mulColumnsF64AVX512)
+	f.F64.Max = f.F64.Max.by(8, 1, 1, maxRowsF64AVX512, maxColumnsF64AVX512)
+	f.F64.Min = f.F64.Min.by(8, 1, 1, minRowsF64AVX512, minColumnsF64AVX512)
+	f.I32.Max = f.I32.Max.by(4, 16, 1, maxRowsI32AVX512, maxColumnsI32AVX512)
+	f.I32.Min = f.I32.Min.by(4, 16, 1, minRowsI32AVX512, minColumnsI32AVX512)
+	f.I64.Max = f.I64.Max.by(8, 8, 1, maxRowsI64AVX512, maxColumnsI64AVX512)
+	f.I64.Min = f.I64.Min.by(8, 8, 1, minRowsI64AVX512, minColumnsI64AVX512)
+	f.U8.Max = f.U8.Max.by(1, 64, 64, maxRowsU8AVX512, maxColumnsU8AVX512)
+	f.U8.Min = f.U8.Min.by(1, 64, 64, minRowsU8AVX512, minColumnsU8AVX512)
 }
 
 // setPlainAVX512 sets the kernels of p that have AVX512 assembly.
@@ -458,6 +496,23 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.TanhGrad = each120(tanhGradF64AVX2)
 	t.SiLUGrad = each120(siluGradF64AVX2)
 	t.GELUTanhGrad = each120(geluTanhGradF64AVX2)
+}
+
+// foldsAVX2 sets the folds that have AVX2 assembly.
+func foldsAVX2(f *Folds) {
+	f.F32.Add = f.F32.Add.by(4, 1, 1, addRowsF32AVX2, addColumnsF32AVX2)
+	f.F32.Max = f.F32.Max.by(4, 1, 1, maxRowsF32AVX2, maxColumnsF32AVX2)
+	f.F32.Min = f.F32.Min.by(4, 1, 1, minRowsF32AVX2, minColumnsF32AVX2)
+	f.F64.Add = f.F64.Add.by(8, 1, 1, addRowsF64AVX2, addColumnsF64AVX2)
+	f.F64.Mul = f.F64.Mul.by(8, 1, 1, mulRowsF64AVX2, mulColumnsF64AVX2)
+	f.F64.Max = f.F64.Max.by(8, 1, 1, maxRowsF64AVX2, maxColumnsF64AVX2)
+	f.F64.Min = f.F64.Min.by(8, 1, 1, minRowsF64AVX2, minColumnsF64AVX2)
+	f.I32.Max = f.I32.Max.by(4, 8, 1, maxRowsI32AVX2, maxColumnsI32AVX2)
+	f.I32.Min = f.I32.Min.by(4, 8, 1, minRowsI32AVX2, minColumnsI32AVX2)
+	f.I64.Max = f.I64.Max.by(8, 4, 1, maxRowsI64AVX2, maxColumnsI64AVX2)
+	f.I64.Min = f.I64.Min.by(8, 4, 1, minRowsI64AVX2, minColumnsI64AVX2)
+	f.U8.Max = f.U8.Max.by(1, 32, 32, maxRowsU8AVX2, maxColumnsU8AVX2)
+	f.U8.Min = f.U8.Min.by(1, 32, 32, minRowsU8AVX2, minColumnsU8AVX2)
 }
 
 // setPlainAVX2 sets the kernels of p that have AVX2 assembly.

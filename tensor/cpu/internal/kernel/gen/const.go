@@ -160,6 +160,16 @@ func constants() string {
 	// Packed twice, the four numbers of each half of a vector lie one after another.
 	symbol("packed", 4<<32, 1|5<<32, 2|6<<32, 3|7<<32)
 	symbol("oneDouble", math.Float64bits(1))
+	// The places of the pairs of two vectors of 16-bit numbers: one of the first, which
+	// number 0 to 31, and that of the second under it.
+	for half, name := range []string{"pairsLow", "pairsHigh"} {
+		words := make([]uint64, 8)
+		for i := range 16 {
+			at := uint64(16*half + i)
+			words[i/2] |= (at | (at+32)<<16) << (32 * (i % 2))
+		}
+		symbol(name, words...)
+	}
 	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n
 	// set.
 	symbol("lanes", append(all(math.MaxUint64), all(0)...)...)

@@ -51,7 +51,13 @@ func turned(s isa, rows int) {
 	}
 	for q, column := range turn(s, v) {
 		for i := range acc {
-			VFMADD231PS_BCST(lines[i].Offset(4*q), column, acc[i])
+			if s.pairs {
+				of := s.vec()
+				s.broadcast(lines[i].Offset(4*q), of)
+				addPairs(of, column, acc[i])
+			} else {
+				VFMADD231PS_BCST(lines[i].Offset(4*q), column, acc[i])
+			}
 		}
 	}
 	ADDQ(U8(s.bytes()), a)

@@ -135,7 +135,11 @@ func (w *tileWriter) add(row Mem) {
 		av := w.vec()
 		w.broadcast(w.rows[i], av)
 		for j := range bv {
-			w.addProduct(av, bv[j], w.acc[i][j])
+			if w.pairs {
+				addPairs(av, bv[j], w.acc[i][j])
+			} else {
+				w.addProduct(av, bv[j], w.acc[i][j])
+			}
 		}
 	}
 	ADDQ(w.csA, w.a)

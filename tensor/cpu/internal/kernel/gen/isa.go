@@ -19,6 +19,7 @@ type isa struct {
 	lanes  int // numbers in a vector
 	wide   bool
 	double bool // the numbers are float64; products alone know them
+	pairs  bool // a number of a and b of a product is two of bfloat16
 }
 
 var (
@@ -27,7 +28,15 @@ var (
 )
 
 // doubles returns the same instruction set for products of float64.
-func (s isa) doubles() isa { return isa{"F64" + s.name, s.lanes / 2, s.wide, true} }
+func (s isa) doubles() isa {
+	return isa{name: "F64" + s.name, lanes: s.lanes / 2, wide: s.wide, double: true}
+}
+
+// brain returns the same instruction set for products of pairs of bfloat16, as
+// AVX512_BF16 has them.
+func (s isa) brain() isa {
+	return isa{name: "BF16" + s.name, lanes: s.lanes, wide: s.wide, pairs: true}
+}
 
 // elem returns the type of a number.
 func (s isa) elem() string {

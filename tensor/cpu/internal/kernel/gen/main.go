@@ -52,6 +52,9 @@ var sets = map[string]func(){
 	"half_avx2":     func() { halves(avx2) },
 	"plain_avx512":  func() { plain(avx512) },
 	"plain_avx2":    func() { plain(avx2) },
+	"fold_avx512":   func() { folds(avx512) },
+	"brain_avx512":  func() { brain(avx512.brain()) },
+	"fold_avx2":     func() { folds(avx2) },
 }
 
 // mark is the first line of every file.
@@ -99,7 +102,7 @@ func write(folder, constants string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for _, path := range []string{file + ".s", file + ".go"} {
-			if err := remark(path); err != nil {
+			if err := revise(path); err != nil {
 				return err
 			}
 		}
@@ -110,12 +113,16 @@ func write(folder, constants string) error {
 	return os.WriteFile(filepath.Join(folder, "table_amd64.go"), []byte(mark+"\n"+tables()), 0o644)
 }
 
-// remark replaces the first line of a file, which holds the command that avo saw.
-func remark(path string) error {
+// revise replaces the first line of a file, which holds the command that avo saw, and the
+// instructions that the assembler lacks.
+func revise(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n"))
+	if rest, err = encodePairs(rest); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return os.WriteFile(path, append([]byte(mark), rest...), 0o644)
 }

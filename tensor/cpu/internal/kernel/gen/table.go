@@ -71,6 +71,10 @@ func tables() string {
 func (s isa) accelerate(b *strings.Builder) {
 	s.unit(b)
 	s.doubles().unit(b)
+	if s.wide {
+		s.brain().unit(b)
+		s.brain().brainUnit(b)
+	}
 	fmt.Fprintf(b, "\n// taps%s returns the unit that computes products of taps.\n", s.name)
 	fmt.Fprintf(b, "func taps%s() *tapsUnit {\nreturn &tapsUnit{lanes: %d, tile: [2][]tapsFunc{", s.name, s.lanes)
 	for vecs := 1; vecs <= 2; vecs++ {
@@ -113,6 +117,7 @@ func (s isa) accelerate(b *strings.Builder) {
 		l.set(b, s.doubles())
 	}
 	b.WriteString("}\n")
+	s.setFolds(b)
 }
 
 // setCuts writes the assignments of the conversions to integers.
@@ -152,9 +157,9 @@ func (s isa) unit(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n}, []packFunc[%s]{", s.elem())
 	for i := range s.tallest() {
-		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, s.name)
+		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, strings.TrimPrefix(s.name, "BF16"))
 	}
-	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, s.name)
+	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, strings.TrimPrefix(s.name, "BF16"))
 }
 
 // list writes the tiles of vecs vectors, by rows.

@@ -1,0 +1,129 @@
+package kernel
+
+// Fold folds elements by one operation, which is associative but for rounding.
+type Fold[T Number] struct {
+	// Rows folds rows of n > 0 elements that begin stride elements apart:
+	//
+	//	dst[i] = x[i*stride] ∘ x[i*stride+1] ∘ … ∘ x[i*stride+n-1]
+	//
+	// Sums have the bits of [Reductions].Sum.
+	Rows func(dst, x []T, stride, n int)
+
+	// Columns folds rows > 0 rows of len(dst) elements that begin stride elements apart,
+	// in the order of the rows:
+	//
+	//	dst[j] = x[j] ∘ x[stride+j] ∘ … ∘ x[(rows-1)*stride+j]          // more false
+	//	dst[j] = dst[j] ∘ x[j] ∘ x[stride+j] ∘ … ∘ x[(rows-1)*stride+j] // more true
+	//
+	// dst and x do not overlap.
+	Columns func(dst, x []T, stride, rows int, more bool)
+}
+
+// FoldsOf are the folds of one type. Max and Min of floats are NaN if an element is.
+type FoldsOf[T Number] struct{ Add, Mul, Max, Min Fold[T] }
+
+// Folds holds the folds of all types: of integers only Max and Min, of float32 no Mul.
+type Folds struct {
+	F32 FoldsOf[float32]
+	F64 FoldsOf[float64]
+	I32 FoldsOf[int32]
+	I64 FoldsOf[int64]
+	U8  FoldsOf[uint8]
+}
+
+// NewFolds returns the folds of a level that this machine can run, for the tables of that
+// level.
+func NewFolds(f32 *Table[float32], f64 *Table[float64]) *Folds {
+	f := &Folds{F32: foldsOfFloats(f32), F64: foldsOfFloats(f64), I32: foldsOfInts[int32](), I64: foldsOfInts[int64](), U8: foldsOfInts[uint8]()}
+	f.F64.Mul = Fold[float64]{rowsBy(product64), columnsBy(f64.Mul)}
+	if f32.Level != Go {
+		accelerateFolds(f, f32.Level)
+	}
+	return f
+}
+
+// Adds returns the sums of t.
+func (t *Table[T]) Adds() Fold[T] { return Fold[T]{rowsBy(t.Sum), columnsBy(t.Add)} }
+
+func foldsOfFloats[T Float](t *Table[T]) FoldsOf[T] {
+	return FoldsOf[T]{
+		Add: t.Adds(),
+		Max: Fold[T]{rowsBy(t.RowMax), columnsBy(t.Max)},
+		Min: Fold[T]{rowsBy(t.RowMin), columnsBy(t.Min)},
+	}
+}
+
+func foldsOfInts[T Integer]() FoldsOf[T] {
+	return FoldsOf[T]{
+		Max: Fold[T]{rowsBy(largestInt[T]), columnsBy(maxInts[T])},
+		Min: Fold[T]{rowsBy(smallestInt[T]), columnsBy(minInts[T])},
+	}
+}
+
+// rowsBy returns [Fold].Rows by a function that folds one row.
+func rowsBy[T Number](row func(x []T) T) func(dst, x []T, stride, n int) {
+	return func(dst, x []T, stride, n int) {
+		for i := range dst {
+			dst[i] = row(x[i*stride:][:n])
+		}
+	}
+}
+
+// columnsBy returns [Fold].Columns by a function that folds two rows.
+func columnsBy[T Number](two func(dst, a, b []T)) func(dst, x []T, stride, rows int, more bool) {
+	return func(dst, x []T, stride, rows int, more bool) {
+		for i := range rows {
+			row := x[i*stride:][:len(dst)]
+			if i == 0 && !more {
+				copy(dst, row)
+			} else {
+				two(dst, dst, row)
+			}
+		}
+	}
+}
+
+// product64 returns the product of a row, by four products of every fourth element: one
+// alone would wait for each multiplication.
+func product64(x []float64) float64 {
+	a, b, c, d := 1.0, 1.0, 1.0, 1.0
+	for ; len(x) >= 4; x = x[4:] {
+		v := (*[4]float64)(x)
+		a, b, c, d = a*v[0], b*v[1], c*v[2], d*v[3]
+	}
+	for _, v := range x {
+		a *= v
+	}
+	return a * b * (c * d)
+}
+
+// largestInt and smallestInt return the extreme of a row that is not empty.
+func largestInt[T Integer](x []T) T {
+	a := x[0]
+	for _, v := range x {
+		a = max(a, v)
+	}
+	return a
+}
+
+func smallestInt[T Integer](x []T) T {
+	a := x[0]
+	for _, v := range x {
+		a = min(a, v)
+	}
+	return a
+}
+
+func maxInts[T Integer](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		dst[i] = max(v, b[i])
+	}
+}
+
+func minInts[T Integer](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		dst[i] = min(v, b[i])
+	}
+}
