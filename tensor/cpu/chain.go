@@ -169,7 +169,7 @@ type narrowOperand struct{ ptr, form int }
 type chaining struct {
 	p       *tileProgram
 	direct  map[int]narrowOperand // operands that are read in place of their widened values
-	stored  map[int]bool        // pointers whose value is read from memory
+	stored  map[int]bool          // pointers whose value is read from memory
 	steps   []chainStep
 	acc     int // the accumulator's value
 	rounded int // the value of 16 bits that it would be, if any
