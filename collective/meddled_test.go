@@ -45,7 +45,7 @@ func TestMeddled(t *testing.T) {
 			all = 20
 		}
 	}
-	hosts, m := nettest.Meddled(t, nettest.Odds{nettest.Flip: 20_000, nettest.Drop: 300, nettest.Repeat: 300, nettest.Delay: 300, nettest.Cut: 40_000}, seed)
+	hosts, m := nettest.Meddled(t, os.Getenv, nettest.Odds{nettest.Flip: 20_000, nettest.Drop: 300, nettest.Repeat: 300, nettest.Delay: 300, nettest.Cut: 40_000}, seed)
 	var right, failed, refused int
 	var longest time.Duration
 	for group := 0; right+failed < all; group++ {

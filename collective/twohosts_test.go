@@ -164,7 +164,7 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host, port int, variable string) 
 // use shared memory inside a host and TCP between them, get the bits of one host, send no
 // more over the wire than they must, and survive the death of one.
 func TestTwoHosts(t *testing.T) {
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	ranks := hostRanks(t, hosts, 29500, hostVariable+"=1")
 	for i, r := range ranks {
 		if s := r.line(t); s != fmt.Sprint("on ", [][]int{{0, 1}, {2, 3}}) {

@@ -129,7 +129,7 @@ func (f *fixture) processes(t *testing.T, p place, victim int) []string {
 		if p.Apart { // ranks that do not see each other's folder of sockets
 			dir = "/dev/shm"
 			c, err = nettest.Apart(t.Context(), os.Args[0])
-			nettest.Need(t, err)
+			nettest.Need(t, os.Getenv, err)
 		}
 		c.Env = append(os.Environ(), childVariable+"="+string(spec), "XDG_RUNTIME_DIR="+dir)
 		c.Stderr = os.Stderr

@@ -50,12 +50,12 @@ type Meddler struct {
 type flow [12]byte
 
 // Meddled is ForTest with a Meddler in the link, which the test's end closes.
-func Meddled(t testing.TB, odds Odds, seed uint64) ([2]*Host, *Meddler) {
+func Meddled(t testing.TB, getenv func(string) string, odds Odds, seed uint64) ([2]*Host, *Meddler) {
 	t.Helper()
 	m := &Meddler{odds: odds, rand: rand.New(rand.NewPCG(seed, 23)), done: map[Fault]int{}, cut: map[flow]bool{}}
 	hosts, err := m.pair(t.Context())
 	t.Cleanup(m.close)
-	forTest(t, hosts, err)
+	forTest(t, getenv, hosts, err)
 	for i := range m.ends {
 		go m.pass(i)
 	}

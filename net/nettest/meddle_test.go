@@ -63,7 +63,7 @@ func TestMeddled(t *testing.T) {
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			t.Parallel()
-			hosts, m := Meddled(t, Odds{c.fault: c.odds}, 1)
+			hosts, m := Meddled(t, os.Getenv, Odds{c.fault: c.odds}, 1)
 			got, err := meddledTransfer(t, hosts)
 			right := bytes.Equal(got, numbered())
 			if done := m.Done()[c.fault]; (done > 0) != (c.odds > 0) || right != c.right || c.right && err != nil || !c.ends && err == nil {

@@ -181,11 +181,11 @@ func (h *Host) Close() {
 	_ = h.wait()
 }
 
-// Need fails t for an error, but skips it where namespaces are not allowed. With
-// TESTS_NEED_ROOT in the environment, which promises that they are, that fails too.
-func Need(t testing.TB, err error) {
+// Need fails t for an error, but skips it where namespaces are not allowed. If getenv,
+// which is os.Getenv, finds TESTS_NEED_ROOT, which promises that they are, that fails too.
+func Need(t testing.TB, getenv func(string) string, err error) {
 	t.Helper()
-	if errors.Is(err, ErrNotAllowed) && os.Getenv("TESTS_NEED_ROOT") == "" {
+	if errors.Is(err, ErrNotAllowed) && getenv("TESTS_NEED_ROOT") == "" {
 		t.Skipf("two hosts can't be played here: %v", err)
 	}
 	if err != nil {
@@ -194,16 +194,16 @@ func Need(t testing.TB, err error) {
 }
 
 // ForTest is Pair for a test, which ends the hosts. Errors are treated as Need says.
-func ForTest(t testing.TB) [2]*Host {
+func ForTest(t testing.TB, getenv func(string) string) [2]*Host {
 	t.Helper()
 	hosts, err := Pair(t.Context())
-	forTest(t, hosts, err)
+	forTest(t, getenv, hosts, err)
 	return hosts
 }
 
-func forTest(t testing.TB, hosts [2]*Host, err error) {
+func forTest(t testing.TB, getenv func(string) string, hosts [2]*Host, err error) {
 	t.Helper()
-	Need(t, err)
+	Need(t, getenv, err)
 	t.Cleanup(func() {
 		for _, h := range hosts {
 			h.Close()

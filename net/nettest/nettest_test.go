@@ -9,7 +9,7 @@ import (
 // TestPair: the two have their own names and memory, reach each other by the link, and
 // count what they send.
 func TestPair(t *testing.T) {
-	hosts := ForTest(t)
+	hosts := ForTest(t, os.Getenv)
 	for i, h := range hosts {
 		out, err := h.Command(t.Context(), "sh", "-c", "hostname; ls /dev/shm | wc -l; touch /dev/shm/mine").Output()
 		if err != nil || strings.Join(strings.Fields(string(out)), " ") != h.Name+" 0" {

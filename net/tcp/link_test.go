@@ -67,7 +67,7 @@ func TestLinkDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the timeouts of the connection: 10 seconds")
 	}
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	ctx := testContext(t)
 	at := hosts[0].Addr + ":0"
 	var outs [2]*bufio.Reader

@@ -56,7 +56,7 @@ func TestMeddled(t *testing.T) {
 		}
 	}
 	var m *nettest.Meddler
-	r.hosts, m = nettest.Meddled(t, nettest.Odds{nettest.Flip: 250, nettest.Drop: 50, nettest.Repeat: 50, nettest.Delay: 50, nettest.Cut: 600}, seed)
+	r.hosts, m = nettest.Meddled(t, os.Getenv, nettest.Odds{nettest.Flip: 250, nettest.Drop: 50, nettest.Repeat: 50, nettest.Delay: 50, nettest.Cut: 600}, seed)
 	for i := 0; r.right+r.failed < all; i++ {
 		began := time.Now()
 		failed := r.failed + r.refused

@@ -13,12 +13,12 @@ type halfOperand struct {
 	narrow func(dst []uint16, x []float32)
 }
 
-func (lw *lowerer) halfOperand(o compile.Operand) halfOperand {
+func halfOf(t *kernel.Table[float32], o compile.Operand) halfOperand {
 	switch o.DType {
 	case tensor.F16:
-		return halfOperand{o, lw.table.WidenF16, lw.table.NarrowF16}
+		return halfOperand{o, t.WidenF16, t.NarrowF16}
 	case tensor.BF16:
-		return halfOperand{o, lw.table.WidenBF16, lw.table.NarrowBF16}
+		return halfOperand{o, t.WidenBF16, t.NarrowBF16}
 	}
 	return halfOperand{o: o}
 }
@@ -75,7 +75,7 @@ func (lw *lowerer) halfRows(s *compile.Step) func(r *run) error {
 	f := lw.rowsOf(s, n)
 	walk := newNest(s.Out.Shape[:cut], s.Out.Strides[:cut], s.In[0].Strides[:cut], second.Strides[:cut])
 	walk.longestInner()
-	out, x, y := lw.halfOperand(s.Out), lw.halfOperand(s.In[0]), lw.halfOperand(second)
+	out, x, y := halfOf(lw.table, s.Out), halfOf(lw.table, s.In[0]), halfOf(lw.table, second)
 	most := max(foldBlock/n, 1)
 	return func(r *run) error {
 		so, sx, sy := walk.innerStride(0), walk.innerStride(1), walk.innerStride(2)
@@ -129,7 +129,7 @@ func (lw *lowerer) halfColumns(s *compile.Step) func(r *run) error {
 	width := min(max(softmaxTile/n, 64)&^15, columnTile)
 	tiles, adds := (inner+width-1)/width, lw.table.Adds()
 	second := s.In[len(s.In)-1]
-	out, x, y := lw.halfOperand(s.Out), lw.halfOperand(s.In[0]), lw.halfOperand(second)
+	out, x, y := halfOf(lw.table, s.Out), halfOf(lw.table, s.In[0]), halfOf(lw.table, second)
 	return func(r *run) error {
 		for lo, hi := r.share(outer*tiles, 1); lo < hi && !r.stopped(); lo++ {
 			first := lo % tiles * width

@@ -49,7 +49,7 @@ func TestTrainOnTwoHosts(t *testing.T) {
 	t.Chdir(filepath.Dir(text))
 	args := []string{"--data", filepath.Base(text), "--steps", hostSteps(), "--loss-every", "1", "--batch", "4", "--sample=-1", "--seed", "3"}
 	out, _, err := execute(t, append([]string{"train", "--json", "--hosts", "2", "--workers", "2", "--tls"}, args...)...)
-	nettest.Need(t, err)
+	nettest.Need(t, os.Getenv, err)
 	var two outcome
 	if err := json.Unmarshal([]byte(out), &two); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -63,7 +63,7 @@ func TestTrainOnTwoHosts(t *testing.T) {
 // TestJoinFromAnotherHost runs up on one host, a worker that joins from another, and on
 // each of them a client that has both workers together.
 func TestJoinFromAnotherHost(t *testing.T) {
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	runtimeDir(t)
 	secret := secretPath(t, "a secret of some length")
 	exe, err := os.Executable()

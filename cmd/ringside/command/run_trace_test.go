@@ -95,7 +95,7 @@ func TestRunTrace(t *testing.T) {
 // TestRunTraceOfHosts: the calls of ranks on two hosts are in one file, in which each
 // call of all ranks overlaps on all of them, and no host keeps a file.
 func TestRunTraceOfHosts(t *testing.T) {
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	runtimeDir(t)
 	dir := t.TempDir()
 	self, err := os.Executable()

@@ -167,7 +167,7 @@ func (c *child) line() string {
 // large all-reduce. That one sends no more over the wire than it must, and one rank's
 // death is known to the other.
 func TestTwoHosts(t *testing.T) {
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	first := startRank(t, hosts[0], 0, hosts[0].Addr, hang)
 	second := startRank(t, hosts[1], 1, first.line(), hang)
 	ranks := []*child{first, second}
@@ -223,7 +223,7 @@ func TestTwoHosts(t *testing.T) {
 // does, on both hosts.
 func TestUnplugged(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	hosts := nettest.ForTest(t)
+	hosts := nettest.ForTest(t, os.Getenv)
 	const timeout = 2 * time.Second
 	first := startRank(t, hosts[0], 0, hosts[0].Addr, timeout)
 	second := startRank(t, hosts[1], 1, first.line(), timeout)
