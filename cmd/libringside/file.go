@@ -44,6 +44,9 @@ func (s *session) save(path, options string, ids []int64) error {
 	if err != nil {
 		return err
 	}
+	if err := s.flush(true); err != nil {
+		return err
+	}
 	return s.end(nn.Save(path, ps, o.Notes))
 }
 
@@ -113,6 +116,9 @@ func restoreCheckpoint(s *session, dir, options string, ids []int64) (string, er
 	counter, err2 := strconv.ParseUint(c.Notes[noteCounter], 10, 64)
 	if err != nil || err2 != nil {
 		return "", fmt.Errorf("%w: %s: notes %q and %q are %.40q and %.40q, expected numbers", errArgument, dir, noteSeed, noteCounter, c.Notes[noteSeed], c.Notes[noteCounter])
+	}
+	if err := s.flush(true); err != nil {
+		return "", err
 	}
 	if err := s.end(c.Restore(s.pulse, ps)); err != nil {
 		return "", err

@@ -172,7 +172,8 @@ int32_t ringside_raised(void **type, void **value, void **traceback);
  * call of it. Tensors are numbers greater than 0, each of one session, used once, until
  * ringside_drop. Any thread may use a session: calls run one after another. An operation
  * does no I/O; read, view and flush wait, until a signal ends that (see ringside_on_wait):
- * the session and its tensors are then as before.
+ * what they wait for goes on, and the session's next call waits for a program of this
+ * process. Closing the session stops it.
  *
  * A tensor that was dropped keeps its value as long as the graph of a result needs it. */
 
@@ -185,6 +186,10 @@ int32_t ringside_raised(void **type, void **value, void **traceback);
 /* What they return in a handler of a signal that interrupts a wait; and for a copy. */
 #define RINGSIDE_NESTED (INT64_MIN + 1)
 #define RINGSIDE_NO_MEMORY (INT64_MIN + 2)
+
+/* What ringside_record returns when a signal ends its wait for the session, before it has
+ * recorded anything. */
+#define RINGSIDE_NOT_BEGUN (INT64_MIN + 3)
 
 /* ringside_failure returns the text of a failure, once, for ringside_free: a line with
  * its kind (shape, dtype, index, memory, released, grad, lost, closed, interrupted,

@@ -30,6 +30,8 @@ char *ringside_failure(int64_t failure) {
 		return strdup("memory\nringside: no memory for a copy");
 	if (failure == RINGSIDE_NESTED)
 		return strdup("\nringside: called by a signal handler while the call that it interrupts waits");
+	if (failure == RINGSIDE_NOT_BEGUN)
+		return strdup("interrupted\nringside: interrupted by a signal while another call of the session ran");
 	return goFailure(-failure);
 }
 

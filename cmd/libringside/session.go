@@ -32,6 +32,9 @@ type session struct {
 	here bool    // programs run in this process, and so on the thread that waits
 	work float64 // roughly what is recorded takes, in elements; only for here
 
+	// behind is not nil if the call under way ends before the program that it ran.
+	behind <-chan error
+
 	tensors map[int64]*held
 	born    int64   // how many tensors were made
 	batch   batch   // of the record under way
@@ -97,6 +100,7 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 	local := c.Local
 	c.Local = func() (tensor.Engine, error) {
 		out.here = true
+		c.Session.Context = context.Background() // no signal ends a program
 		return local()
 	}
 	if o.Here {
@@ -148,8 +152,16 @@ func (s *session) enter() error {
 // tryEnter begins a call if no other is under way.
 func (s *session) tryEnter() bool { return s.busy.TryLock() }
 
-// leave ends a call.
+// leave ends a call. If its wait left a program behind, other calls wait for that.
 func (s *session) leave() {
+	if behind := s.behind; behind != nil {
+		s.behind = nil
+		go func() {
+			<-behind // its error is that of the session's next wait
+			s.leave()
+		}()
+		return
+	}
 	s.busy.Unlock()
 	s.settle()
 }
@@ -183,10 +195,11 @@ func (s *session) hasLate() bool {
 	return len(s.late) > 0
 }
 
-// end returns the error of a call, which the session forgets: the caller raises it.
+// end returns the error of a call, which the session forgets: the caller raises it. The
+// first error is that of a program which was left behind, if one failed.
 func (s *session) end(err error) error {
 	sticky := s.s.ClearErr()
-	if err == nil {
+	if err == nil || sticky != nil && errors.Is(err, tensor.ErrUnknown) {
 		err = sticky
 	}
 	if errors.Is(err, tensor.ErrUnknown) {
@@ -312,25 +325,35 @@ func (s *session) count(t *tensor.Tensor) {
 // milliseconds.
 const longWork = 1 << 24
 
-// wait calls f, which runs what is recorded. Where that is much work of this process, f
-// runs beside, so that a signal can stop it.
+// wait calls f, which runs what is recorded. Much work of this process runs before that,
+// beside the caller's thread: a signal ends the wait, and the program goes on.
 func (s *session) wait(f func() error) error {
 	long := s.work > longWork
 	s.work = 0
-	if !long {
-		return s.waited(f())
+	if long {
+		if err := beside(s, s.s.Flush); err != nil {
+			return err
+		}
 	}
-	done := make(chan error)
+	return s.waited(f())
+}
+
+// beside calls f, which runs a program, beside the caller's thread and waits for its end.
+// A signal ends the wait, and f goes on. Then leave keeps the session locked until f
+// ends, and nothing of it may be used before.
+func beside(s *session, f func() error) error {
+	done := make(chan error, 1)
 	go func() { done <- f() }()
 	t := time.NewTicker(pulseEvery)
 	defer t.Stop()
 	for {
 		select {
 		case err := <-done:
-			return s.waited(err)
+			return s.end(err)
 		case <-t.C:
-			if s.pulse.Context.Err() == nil && s.pulse.interrupted() {
-				s.pulse.end(errInterrupted)
+			if s.pulse.interrupted() {
+				s.behind = done
+				return errInterrupted
 			}
 		}
 	}

@@ -321,6 +321,43 @@ func TestSessionInterrupted(t *testing.T) {
 	s.leave()
 }
 
+// TestLeftBehind: a signal ends the wait for a program, which goes on; calls wait for its
+// end, those waits are interrupted alike, and its error is that of the next wait.
+func TestLeftBehind(t *testing.T) {
+	var signal atomic.Bool
+	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.enter(); err != nil {
+		t.Fatal(err)
+	}
+	x := s.floats(t, 2)
+	bad := s.call(t, tensor.OpGather, []int64{0}, x, s.call(t, tensor.OpCast, []int64{int64(tensor.I32)}, x))
+	signal.Store(true)
+	going := make(chan struct{})
+	if err := beside(s, func() error { <-going; return s.s.Flush() }); !errors.Is(err, errInterrupted) {
+		t.Errorf("%v, expected %v", err, errInterrupted)
+	}
+	s.leave()
+	if err := s.enter(); !errors.Is(err, errInterrupted) {
+		t.Errorf("a call while the program runs: %v, expected %v", err, errInterrupted)
+	}
+	signal.Store(false)
+	close(going)
+	if err := s.enter(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.leave()
+	if err := s.read(bad, make([]byte, 4)); !errors.Is(err, tensor.ErrIndex) {
+		t.Errorf("%v, expected %v", err, tensor.ErrIndex)
+	}
+	if y := s.first(t, x, 1); y != 2 {
+		t.Errorf("2 is %g", y)
+	}
+}
+
 // TestInterruptedAtTheEnd: a wait that ends well after a signal's handler raised is
 // interrupted, so that the exception is raised, and the next call is not.
 func TestInterruptedAtTheEnd(t *testing.T) {

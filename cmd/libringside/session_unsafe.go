@@ -166,12 +166,18 @@ func goRecord(h C.ringside_handle, calls *C.int64_t, n C.int64_t, dead *C.int64_
 	if err != nil {
 		return result(0, err)
 	}
-	return within(h, func(s *session) (int64, error) {
-		if err := s.batch.record(s, recorded, ids); err != nil || item == 0 {
-			return 0, err
-		}
-		return s.item(int64(item), unsafe.Slice((*byte)(element), 8))
-	})
+	s, err := get[*session](&all, uint64(h))
+	if err != nil {
+		return result(0, err)
+	}
+	if s.enter() != nil {
+		return C.RINGSIDE_NOT_BEGUN
+	}
+	defer s.leave()
+	if err := s.batch.record(s, recorded, ids); err != nil || item == 0 {
+		return result(0, err)
+	}
+	return result(s.item(int64(item), unsafe.Slice((*byte)(element), 8)))
 }
 
 //export goUpload

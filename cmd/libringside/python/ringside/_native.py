@@ -19,7 +19,7 @@ ANY = -1  # rank
 SUM, PROD, MIN, MAX, AND, OR, XOR, MEAN = range(1, 9)
 F32, F64, I32, I64, U8, BOOL, F16, BF16 = range(1, 9)
 VALUE = 4096
-CHOSEN, NESTED = 1 << 62, -(1 << 63) + 1
+CHOSEN, NESTED, NOT_BEGUN = 1 << 62, -(1 << 63) + 1, -(1 << 63) + 3
 
 # POLL is how long a wait goes on before Python may run its signal handlers.
 POLL = 50  # milliseconds

@@ -30,7 +30,8 @@ class Session:
         self._library = lib = _native.library()
         self._apply, self._record = lib.ringside_apply, lib.ringside_record
         self._calls: list[bytes] = []  # recorded here alone; see _hand
-        self._dead: list[int] = []  # tensors that Python has no variable for
+        self._dead: list[int] = []  # tensors that Python has no variable for; always this list
+        self._drop = self._dead.append
         self._batch: tuple[list[bytes], list[int]] | None = None  # of the two, being handed over
         self._sent: Any = None  # the last batch that was
         self._handing = threading.RLock()
@@ -67,8 +68,9 @@ class Session:
             while self._id:
                 batch, wanted = self._batch, 0
                 if batch is None:
-                    dead = self._dead
-                    self._dead = []
+                    n = len(self._dead)
+                    dead = self._dead[:n]
+                    del self._dead[:n]
                     calls = self._calls
                     self._calls = []
                     self._batch = batch = calls, dead
@@ -78,7 +80,7 @@ class Session:
                 if self._batch is batch and self._sent is not batch:
                     self._sent = batch
                     n = record(self._id, data, words, dead, gone, wanted, element)
-                if n == _native.NESTED:
+                if n in (_native.NESTED, _native.NOT_BEGUN):
                     self._sent = None  # another time
                 elif self._batch is batch:
                     self._batch = None

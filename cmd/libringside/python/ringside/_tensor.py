@@ -7,6 +7,7 @@ import ctypes
 import math
 import operator
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
 
 from ringside import _native, _ops, dtypes
@@ -51,7 +52,9 @@ class Tensor:
     print) runs what is recorded. A value never changes, only `x += y` and the like give x
     another one. Made by asarray and the other functions, never directly."""
 
-    __slots__ = ("_s", "_h", "_d", "_leaf", "_of", "__weakref__")
+    # __del__ is a function of C, of each tensor: in one of Python a handler of a signal may
+    # raise, and Python prints what comes out of __del__ and goes on.
+    __slots__ = ("_s", "_h", "_d", "_leaf", "_of", "__del__", "__weakref__")
     __array_ufunc__ = None  # so that NumPy leaves operators to this class
 
     _s: Session
@@ -64,6 +67,7 @@ class Tensor:
         self._s = session
         self._h = handle
         self._d = None
+        self.__del__ = partial(session._drop, handle)
         if session._scopes:
             session._note(self)
 
@@ -74,12 +78,6 @@ class Tensor:
         if name == "_leaf":
             return False
         raise AttributeError(f"a Tensor has no {name!r}")
-
-    def __del__(self) -> None:
-        try:
-            self._s._dead.append(self._h)
-        except AttributeError:  # it was made directly, and has no session
-            pass
 
     # What it is.
 
@@ -151,10 +149,16 @@ class Tensor:
             if got < 0:
                 raise _fail(got, self)
             return out
-        handle = lib.ringside_view(self._s._id, self._h, ctypes.byref(data), ctypes.byref(n))
-        if handle < 0:
-            raise _fail(handle, self)
-        view = _View(lib, handle)
+        handles: list[int] = []
+        try:
+            handles.extend(map(lib.ringside_view, (self._s._id,), (self._h,), (ctypes.byref(data),), (ctypes.byref(n),)))
+            if handles[0] < 0:
+                raise _fail(handles[0], self)
+            view = _View(lib, handles[0])
+        except BaseException:  # also of a signal's handler, as in made
+            for handle in handles:
+                lib.ringside_free(lib.ringside_close(handle))
+            raise
         if not n.value:
             out = np.empty(shape, d.typestr)
             out.flags.writeable = False
@@ -267,11 +271,10 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that backward left, or None. Assigning None clears it."""
-        n = _tensor(self, _native.GRADIENT)
-        if not n:
-            return None
-        g = Tensor(self._s, n)
-        g._of = self
+        s = self._s
+        g = made(s, (self,), s._lib.ringside_tensor, s._id, _native.GRADIENT, self._h, 0)
+        if g is not None:
+            g._of = self
         return g
 
     @grad.setter
@@ -290,7 +293,8 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """Returns the same value without a graph."""
-        t = Tensor(self._s, _tensor(self, _native.DETACH))
+        s = self._s
+        t = made(s, (self,), s._lib.ringside_tensor, s._id, _native.DETACH, self._h, 0)
         t._d = self._d
         return t
 
@@ -411,13 +415,10 @@ class Tensor:
 class _View:
     """Memory of the worker that an array reads, until the array is gone."""
 
-    __slots__ = ("_lib", "_handle", "__array_interface__")
+    __slots__ = ("__del__", "__array_interface__")
 
     def __init__(self, lib: Any, handle: int):
-        self._lib, self._handle = lib, handle
-
-    def __del__(self) -> None:
-        self._lib.ringside_free(self._lib.ringside_close(self._handle))
+        self.__del__ = partial(lib.ringside_close, handle)  # as that of a Tensor
 
 
 ADD, SUB, MUL, DIV, POW = op("add"), op("sub"), op("mul"), op("div"), op("pow")
@@ -469,6 +470,7 @@ def _operator(o: Op, slow: Any) -> Any:
         t._s = s
         t._h = h
         t._d = d
+        t.__del__ = partial(s._drop, h)
         s._calls.append(call)
         if not h & 63:
             s._hand()
@@ -493,6 +495,7 @@ def _unary(o: Op) -> Any:
         t._s = s
         t._h = h
         t._d = d
+        t.__del__ = partial(s._drop, h)
         s._calls.append(call)
         if not h & 63:
             s._hand()
@@ -507,6 +510,7 @@ def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
     t._s = s
     t._h = h
     t._d = d
+    t.__del__ = partial(s._drop, h)
     s._calls.append(call)
     if s._scopes:
         s._note(t)
@@ -519,10 +523,32 @@ def _now(s: Session, call: bytes, *operands: Any) -> Tensor:
     """Has the library record a call at once, which may fail."""
     if s._calls or s._batch is not None or len(s._dead) > 1000:
         s._hand()
-    h = s._apply(call)
-    if h <= 0:
-        raise _fail(h, *operands)
-    return Tensor(s, h)
+    return made(s, operands, s._apply, call)
+
+
+def made(s: Session, operands: Sequence[Any], f: Any, *arguments: Any) -> Any:
+    """Calls a function of the library, which returns the number of a new tensor, and returns
+    that tensor, or None for number 0. The number is in a list before a handler of a signal
+    may raise: then the tensor is dropped."""
+    numbers: list[int] = []
+    try:
+        numbers.extend(map(f, *zip(arguments)))
+        if numbers[0] < 0:
+            raise _fail(numbers[0], *operands)
+        return Tensor(s, numbers[0]) if numbers[0] else None
+    except BaseException:
+        s._dead.extend(numbers)  # the library passes over numbers that have no tensor
+        raise
+
+
+def made_all(s: Session, numbers: Any, f: Any, *arguments: Any) -> list[Tensor]:
+    """Calls a function that writes the numbers of new tensors, as made."""
+    try:
+        f(*arguments)
+        return [Tensor(s, n) for n in numbers]
+    except BaseException:
+        s._dead.extend(numbers)
+        raise
 
 
 def _tensor(t: Tensor, what: int, other: int = 0) -> int:
@@ -747,10 +773,7 @@ def _raw_upload(s: Session, d: DType, data: int, nbytes: int, shape: Sequence[in
     check_alive(s)
     if nbytes > 1 << 16 and s._dead:  # else uploads alone would free nothing
         s._hand()
-    n = s._library.ringside_upload(s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
-    if n <= 0:
-        raise _fail(n)
-    t = Tensor(s, n)
+    t = made(s, (), s._library.ringside_upload, s._id, state.flags, d.number, data, nbytes, _ops.pack(shape), len(shape))
     t._d = describe(d, tuple(shape))
     return t
 
@@ -1050,10 +1073,13 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     out = (ctypes.c_int64 * len(ts))()
     s = loss._s
     flags = (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)
-    n = s._lib.ringside_grad(s._id, loss._h, grad_output._h if grad_output is not None else 0, flags, _ops.pack([t._h for t in ts]), len(ts), out)
-    if n < 0:
-        raise _fail(n, loss, *ts)
-    gs = [Tensor(s, h) for h in out]
+
+    def call() -> None:
+        n = s._lib.ringside_grad(s._id, loss._h, grad_output._h if grad_output is not None else 0, flags, _ops.pack([t._h for t in ts]), len(ts), out)
+        if n < 0:
+            raise _fail(n, loss, *ts)
+
+    gs = made_all(s, out, call)
     for g, x in zip(gs, ts):
         g._d = x._d
     return gs[0] if single else gs

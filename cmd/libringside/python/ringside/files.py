@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping
 
 from ringside import _native, _ops
 from ringside._session import Session, current_session
-from ringside._tensor import Tensor
+from ringside._tensor import Tensor, made
 
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Mapping[str, str] | None = None) -> None:
@@ -30,7 +30,7 @@ def load(path: str | os.PathLike, names: Iterable[str] | None = None, *, session
     file = _native.number(_native.library().ringside_file(os.fsencode(path)))
     try:
         wanted = _native.about(file)["names"] if names is None else list(names)
-        return {name: Tensor(s, _native.number(s._lib.ringside_load(s._id, file, name.encode()))) for name in wanted}
+        return {name: made(s, (), s._lib.ringside_load, s._id, file, name.encode()) for name in wanted}
     finally:
         _native.check(s._lib.ringside_close(file))
 

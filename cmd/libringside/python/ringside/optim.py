@@ -11,7 +11,7 @@ import sys
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ringside import _native, _ops
-from ringside._tensor import Tensor, _fail
+from ringside._tensor import Tensor, _fail, made_all
 
 
 def _named(params: Any) -> dict[str, Tensor]:
@@ -79,8 +79,8 @@ class Optimizer:
         about = _native.about(self._handle)
         names = about["state"] or []
         out = (ctypes.c_int64 * len(names))()
-        self._number(self._s._lib.ringside_state(self._handle, out, len(names)))
-        return {"steps": about["steps"], "lr": self.lr, "state": {name: Tensor(self._s, h) for name, h in zip(names, out)}}
+        made = made_all(self._s, out, lambda: self._number(self._s._lib.ringside_state(self._handle, out, len(names))))
+        return {"steps": about["steps"], "lr": self.lr, "state": dict(zip(names, made))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where an optimizer of the same kind and parameters stopped."""

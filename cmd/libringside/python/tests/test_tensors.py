@@ -647,23 +647,96 @@ def test_interrupt():
     run(INTERRUPTED)
 
 
+LONG = """
+    import os, signal, threading, ringside as rs
+    def long(n):
+        x = rs.asarray([[float(i == j) for j in range(1024)] for i in range(1024)])
+        y = x * 2
+        for _ in range(n):
+            y = y @ x
+        return y
+    def interrupted(f):
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            f()
+        except KeyboardInterrupt:
+            return
+        raise SystemExit("it did not wait")
+    """
+
+
 def test_interrupt_in_process():
-    run("""
-        import os, signal, threading, ringside as rs
+    """Ctrl-C ends the wait for a program of this process. The next call waits for that
+    program, until Ctrl-C ends that wait, too; nothing that was recorded is lost."""
+    run(LONG + """
+    for read in (lambda y: y.numpy(copy=True), lambda y: y.numpy(), lambda y: y[0, 0].item(), lambda y: rs.flush()):
         with rs.session(in_process=True):
-            x = rs.random.normal((3000, 3000)) / 60
-            x.numpy()
-            y = x
-            for _ in range(400):  # minutes
-                y = y @ x
-            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-            try:
-                y.numpy()
-                raise SystemExit("it did not wait")
-            except KeyboardInterrupt:
-                pass
-            assert x.shape == (3000, 3000) and (x[:1, :1] * 0 + 3).item() == 3, "the session did not go on"
+            y = long(40)
+            y + y[0, 0]  # now it is known and need not be seen by the library at once
+            interrupted(lambda: read(y))
+            z = y + y[0, 0]
+            for _ in range(2):
+                interrupted(lambda: z.numpy())
+            assert y[1, :2].tolist() == [0, 2] and z[1, :2].tolist() == [2, 4]
+            assert rs.current_session().stats["held"] == 2, rs.current_session().stats
+    """)
+
+
+def test_interrupts_lose_no_tensor():
+    """Wherever a handler raises, the exception arrives, and what the interrupted code made
+    is freed."""
+    run("""
+        import gc, random, signal, numpy as np, ringside as rs
+        rng, fired, caught = random.Random(1), 0, 0
+        def handler(*_):
+            global fired
+            fired += 1
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, handler)
+        with rs.session(in_process=True) as s:
+            model, x, y = rs.nn.Linear(8, 1), rs.ones((4, 8)), np.ones((4, 1), np.float32)
+            optimizer = rs.optim.AdamW(model)
+            def step(own):
+                loss = ((model(x) - rs.asarray(y) * 2.0) ** 2.0).mean()
+                if own:
+                    optimizer.step(rs.grad(loss, list(optimizer.params.values())))
+                else:
+                    loss.backward()
+                    model.weight.grad.sum().item()
+                    optimizer.step()
+                    optimizer.zero_grad()
+                return loss.detach().item(), x.numpy()[0, 0]
+            def held():
+                optimizer.zero_grad()
+                gc.collect()
+                return s.stats["held"]
+            for i in range(4):
+                step(i % 2)
+            before = held()
+            for i in range(600):
+                try:
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-5, 8e-4))
+                        step(i % 2)
+                    finally:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                except KeyboardInterrupt:
+                    caught += 1
+            assert held() == before and caught == fired > 50, (before, held(), caught, fired)
         """)
+
+
+def test_end_after_interrupt():
+    """A session that is closed, and the end of the interpreter, wait for no program."""
+    run(LONG + """
+    with rs.session(in_process=True):
+        y = long(4000)  # minutes
+        interrupted(lambda: y.numpy())
+    rs.connect(in_process=True)
+    z = long(4000)
+    interrupted(lambda: z.numpy())
+    interrupted(lambda: z.numpy())
+    """, timeout=PATIENCE / 2)
 
 
 def test_handlers_may_not_nest():
