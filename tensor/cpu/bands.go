@@ -51,7 +51,9 @@ func (p *tileProgram) bands() {
 	}
 	p.band, p.wide, p.turning = max(band/p.rows, 1)*p.rows, wide, true
 	for k := range p.inputs {
-		if in := &p.inputs[k]; in.turned {
+		in := &p.inputs[k]
+		in.fixed = in.fixed && p.n.inner() <= wide
+		if in.turned {
 			in.scratch = p.words
 			p.words += (p.band*p.wide*in.width + 7) / 8
 		}

@@ -63,6 +63,31 @@ func TestTransposedOperands(t *testing.T) {
 	}
 }
 
+// TestTransposedBesideARow adds a row of every second byte, which is the same for all
+// rows of the result, to a transposed operand: in rows that are one tile of bytes, and
+// several pieces of a band.
+func TestTransposedBesideARow(t *testing.T) {
+	for _, level := range levels() {
+		const rows, cols, prime = 16, 5000, 251
+		data := make([]uint8, rows*cols)
+		for i := range data {
+			data[i] = uint8(i % prime)
+		}
+		got := newTraced(t, cpu.Options{Level: &level}, false).results(t, func(s *tensor.Session) []*tensor.Tensor {
+			x, dense := tensor.From(s, data, cols, rows), tensor.From(s, data, rows, cols)
+			row := tensor.From(s, data[:2*cols], 2*cols).Slice(tensor.By(0, 2*cols, 2))
+			return []*tensor.Tensor{x.T().Add(dense).Add(row)}
+		})[0]
+		for i := range rows {
+			for j := range cols {
+				if x, want := got[i*cols+j], data[j*rows+i]+data[i*cols+j]+data[2*j]; x != want {
+					t.Fatalf("%v: element %d, %d is %d, expected %d", level, i, j, x, want)
+				}
+			}
+		}
+	}
+}
+
 // sameBytes fails the test unless x and y have the same content.
 func sameBytes(t *testing.T, what string, x, y *tensor.Tensor) {
 	t.Helper()
