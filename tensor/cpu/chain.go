@@ -168,7 +168,7 @@ type narrowOperand struct{ ptr, form int }
 // chaining makes the steps of a chain.
 type chaining struct {
 	p       *tileProgram
-	direct  map[int]narrowOperand // operands read in place of their widened values
+	direct  map[int]narrowOperand // operands that are read in place of widened values
 	stored  map[int]bool          // pointers whose value is read from memory
 	steps   []chainStep
 	acc     int // the accumulator's value

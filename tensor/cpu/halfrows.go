@@ -13,12 +13,12 @@ type halfOperand struct {
 	narrow func(dst []uint16, x []float32)
 }
 
-func halfOf(t *kernel.Table[float32], o compile.Operand) halfOperand {
+func halfOperandOf(k *kernel.Table[float32], o compile.Operand) halfOperand {
 	switch o.DType {
 	case tensor.F16:
-		return halfOperand{o, t.WidenF16, t.NarrowF16}
+		return halfOperand{o, k.WidenF16, k.NarrowF16}
 	case tensor.BF16:
-		return halfOperand{o, t.WidenBF16, t.NarrowBF16}
+		return halfOperand{o, k.WidenBF16, k.NarrowBF16}
 	}
 	return halfOperand{o: o}
 }
@@ -72,10 +72,10 @@ func (lw *lowerer) halfRows(s *compile.Step) func(r *run) error {
 		cut, two = last+1-int(s.Ints[0]), false
 	}
 	n := s.Out.Shape[cut:].Elems()
-	f := lw.rowsOf(s, n)
+	f := rowOperation(s, lw.table, n)
 	walk := newNest(s.Out.Shape[:cut], s.Out.Strides[:cut], s.In[0].Strides[:cut], second.Strides[:cut])
 	walk.longestInner()
-	out, x, y := halfOf(lw.table, s.Out), halfOf(lw.table, s.In[0]), halfOf(lw.table, second)
+	out, x, y := halfOperandOf(lw.table, s.Out), halfOperandOf(lw.table, s.In[0]), halfOperandOf(lw.table, second)
 	most := max(foldBlock/n, 1)
 	return func(r *run) error {
 		so, sx, sy := walk.innerStride(0), walk.innerStride(1), walk.innerStride(2)
@@ -97,9 +97,8 @@ func (lw *lowerer) halfRows(s *compile.Step) func(r *run) error {
 	}
 }
 
-// rowsOf returns the operation of s on rows of n elements of f32.
-func (lw *lowerer) rowsOf(s *compile.Step, n int) func(r *run, dst, a, b kernel.Rows[float32], count int) {
-	k := lw.table
+// rowOperation returns the operation of s on rows of n elements of f32.
+func rowOperation(s *compile.Step, k *kernel.Table[float32], n int) func(r *run, dst, a, b kernel.Rows[float32], count int) {
 	each := func(f func(dst, a, b []float32)) func(r *run, dst, a, b kernel.Rows[float32], count int) {
 		return func(_ *run, dst, a, b kernel.Rows[float32], count int) {
 			for i := range count {
@@ -129,7 +128,7 @@ func (lw *lowerer) halfColumns(s *compile.Step) func(r *run) error {
 	width := min(max(softmaxTile/n, 64)&^15, columnTile)
 	tiles, adds := (inner+width-1)/width, lw.table.Adds()
 	second := s.In[len(s.In)-1]
-	out, x, y := halfOf(lw.table, s.Out), halfOf(lw.table, s.In[0]), halfOf(lw.table, second)
+	out, x, y := halfOperandOf(lw.table, s.Out), halfOperandOf(lw.table, s.In[0]), halfOperandOf(lw.table, second)
 	return func(r *run) error {
 		for lo, hi := r.share(outer*tiles, 1); lo < hi && !r.stopped(); lo++ {
 			first := lo % tiles * width
