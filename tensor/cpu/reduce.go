@@ -62,8 +62,6 @@ func (lw *lowerer) reduction(s *compile.Step) lowered {
 			return lowered{f: lw.placeInRows(s, g)}
 		}
 		return lowered{f: numericBy[x.DType].place(s, g)}
-	case tensor.OpAmax, tensor.OpAmin:
-		return numericBy[x.DType].extreme(s, g)
 	case tensor.OpAny, tensor.OpAll:
 		return anyAll(s, g)
 	}
@@ -82,7 +80,6 @@ func (lw *lowerer) reduction(s *compile.Step) lowered {
 
 // numeric are the lowerings that every dtype of numbers has.
 type numeric interface {
-	extreme(s *compile.Step, g folding) lowered
 	place(s *compile.Step, g folding) func(r *run) error
 	cumsum(s *compile.Step) func(r *run) error
 	scatterAdd(s *compile.Step) func(r *run) error
@@ -395,11 +392,6 @@ func moreRow[T number](largest bool) func(a []best[T], x []T) {
 			b.n++
 		}
 	}
-}
-
-func (numericOf[T]) extreme(s *compile.Step, g folding) lowered {
-	largest := s.Op == tensor.OpAmax
-	return lowered{f: folds(s, g, best[T]{}, more[T](largest), moreRow[T](largest), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })}
 }
 
 // place lowers argmax and argmin: the place of the first extreme element; a NaN counts

@@ -55,8 +55,8 @@ func foldsOfFloats[T Float](t *Table[T]) FoldsOf[T] {
 
 func foldsOfInts[T Integer]() FoldsOf[T] {
 	return FoldsOf[T]{
-		Max: Fold[T]{rowsBy(largestInt[T]), columnsBy(maxInts[T])},
-		Min: Fold[T]{rowsBy(smallestInt[T]), columnsBy(minInts[T])},
+		Max: Fold[T]{rowsBy(largestInt[T]), columnsBy(maxGo[T])},
+		Min: Fold[T]{rowsBy(smallestInt[T]), columnsBy(minGo[T])},
 	}
 }
 
@@ -112,18 +112,4 @@ func smallestInt[T Integer](x []T) T {
 		a = min(a, v)
 	}
 	return a
-}
-
-func maxInts[T Integer](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i, v := range a {
-		dst[i] = max(v, b[i])
-	}
-}
-
-func minInts[T Integer](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i, v := range a {
-		dst[i] = min(v, b[i])
-	}
 }
