@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -71,7 +72,7 @@ func (s *space) rowMajor(v *value) error {
 	d, n := s.dev, v.Bytes()
 	b, err := d.alloc(n)
 	if err != nil {
-		return err
+		return s.rowMajorInPlace(v, err)
 	}
 	if err := d.copyOrdered(d.view(b, n), s.bytes(v), v); err != nil {
 		b.Release()
@@ -79,6 +80,20 @@ func (s *space) rowMajor(v *value) error {
 	}
 	v.block.Release()
 	v.block, v.strides = b, nil
+	return nil
+}
+
+// rowMajorInPlace is rowMajor where there was no room for a copy: by one outside the
+// device's memory. It returns full, the error of that, if v's memory has other readers.
+func (s *space) rowMajorInPlace(v *value, full error) error {
+	if v.block.Refs() > 1 || v.block.ReadOnly() {
+		return full
+	}
+	in := s.bytes(v)
+	if err := s.dev.copyOrdered(in, bytes.Clone(in), v); err != nil {
+		return err
+	}
+	v.strides = nil
 	return nil
 }
 

@@ -28,6 +28,37 @@ func TestFreedMakesRoomFirst(t *testing.T) {
 	}
 }
 
+// TestReadWithoutRoom wants a value that lies in another order of dims to be read where
+// there is no room for a copy of it, and to be an input of programs as before.
+func TestReadWithoutRoom(t *testing.T) {
+	const rows, cols = 1 << 9, 1 << 11
+	s, err := cpu.NewSession(&cpu.Options{MaxBytes: 10 * rows * cols}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	data := make([]float32, rows*cols)
+	for i := range data {
+		data[i] = float32(i)
+	}
+	x, y := tensor.From(s, data, rows, cols), (*tensor.Tensor)(nil)
+	s.Scope(func(sc *tensor.Scope) { y = sc.Keep(x.T().Neg()) })
+	for range 2 {
+		got, err := tensor.Data[float32](y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got {
+			if want := -float32(i%rows*cols + i/rows); v != want {
+				t.Fatalf("element %d is %v, expected %v", i, v, want)
+			}
+		}
+	}
+	if sum, err := y.Max().Item(); err != nil || sum != 0 {
+		t.Errorf("the largest is %v, %v; expected 0", sum, err)
+	}
+}
+
 // TestNoRoomForAnyNumber wants temporaries whose sizes overflow an int together to be
 // more than there is memory for.
 func TestNoRoomForAnyNumber(t *testing.T) {
