@@ -1,8 +1,11 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -36,5 +39,54 @@ func TestClosedAmidARead(t *testing.T) {
 				t.Error(fmt.Errorf("%s of %d workers behind Close: %w, expected ErrClosed", name, workers, err))
 			}
 		}
+	}
+}
+
+// interruptible is a context that ends waits alone: its channel stays open.
+type interruptible struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (c *interruptible) Err() error {
+	if c.over.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// TestInterruptedFlush has waits end, but not programs, while a client is as far ahead of
+// its worker as it may be: what it flushes then is not lost.
+func TestInterruptedFlush(t *testing.T) {
+	c := start(t, cluster.Options{Workers: 1})
+	worker := c.Parts()[1].PID
+	ctx := &interruptible{Context: testContext(t)}
+	e := dial(t, c, nil)
+	s := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
+	x := tensor.Full(s, tensor.I64, 0, 1)
+	if _, err := tensor.Data[int64](x); err != nil { // the connection is there
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(worker, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(worker, syscall.SIGCONT)
+	const flushes = 100
+	ctx.over.Store(true)
+	for i := range flushes {
+		if err := errors.Join(x.Assign(x.AddS(1)), s.Flush()); err != nil {
+			t.Fatalf("flush %d: %v", i+1, err)
+		}
+	}
+	if _, err := tensor.Data[int64](x); !errors.Is(err, context.Canceled) {
+		t.Errorf("a read: %v, expected %v", err, context.Canceled)
+	}
+	s.ClearErr()
+	ctx.over.Store(false)
+	if err := syscall.Kill(worker, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tensor.Data[int64](x); err != nil || got[0] != flushes {
+		t.Errorf("%v, %v, expected %d", got, err, flushes)
 	}
 }

@@ -70,6 +70,17 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	return got, nil
 }
 
+// spares reports whether ctx has ended for waits alone: its channel is open, so programs
+// that were recorded under it run.
+func spares(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	default:
+		return ctx.Err() != nil
+	}
+}
+
 // watched is a context whose end stops the programs that run then.
 type watched struct {
 	done   <-chan struct{}
@@ -238,7 +249,8 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 }
 
 // exchange sends e.run, once the worker is not too far behind. If it fetches or sync is
-// set, it waits for the answer.
+// set, it waits for the answer. A context that ends for waits alone, see spares, ends the
+// first wait, too: the Run is sent beyond the bound.
 func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, error) {
 	run := &e.run
 	wait := sync || len(run.Fetch) > 0
@@ -247,7 +259,9 @@ func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, err
 		bytes += int(run.Uploads[i].Handle.Len)
 	}
 	for e.asked > e.acked && (e.seq-e.acked >= maxAhead || e.aheadB > maxAheadBytes) {
-		if err := e.receive(ctx); err != nil {
+		if err := e.receive(ctx); err != nil && e.err == nil && spares(ctx) {
+			break
+		} else if err != nil {
 			e.dropUploads()
 			return nil, err
 		}

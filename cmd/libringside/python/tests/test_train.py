@@ -1,5 +1,6 @@
 """The trainer: steps as written by hand, runs that go on bit by bit, callbacks."""
 
+import itertools
 import os
 import signal
 import threading
@@ -105,8 +106,10 @@ def test_interrupt_saves(tmp_path):
         assert again.step == trainer.step >= 3 and weights(again) == weights(trainer)
 
 
-def test_interrupt_saves_on_workers(tmp_path):
-    """Ctrl-C in a wait for workers ends the wait, and loses nothing that they compute."""
+@pytest.mark.parametrize("rows, reads, seconds", [(512, True, 0.2), (8, False, 1)])
+def test_interrupt_saves_on_workers(tmp_path, rows, reads, seconds):
+    """Ctrl-C in a wait for workers ends the wait, and loses nothing that they compute: the wait
+    for a loss, and that of a trainer which reads none and is far ahead of the workers."""
     def slow(model, x, y):
         for _ in range(20):
             x = rs.tanh(model(x))
@@ -117,14 +120,15 @@ def test_interrupt_saves_on_workers(tmp_path):
         return rs.train.Trainer(model, slow, rs.optim.SGD(model, lr=1e-2), checkpoint=tmp_path / "run", **options)
 
     def step(p):
-        p.loss.item()
-        if p.step == 2:  # within the next step
-            threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        if reads:
+            p.loss.item()
+        if p.step == 2:  # within the next steps
+            threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
     with rs.cluster(workers=2, processes=True):
         first = trainer(callbacks=[step])
         with pytest.raises(KeyboardInterrupt):
-            first.fit([(np.ones((512, 1024), np.float32), np.zeros(512, np.int64))] * 100)
+            first.fit(itertools.repeat((np.ones((rows, 1024), np.float32), np.zeros(rows, np.int64))))
         second = trainer()
         second.resume()
         assert second.step == first.step >= 2 and weights(second) == weights(first)
