@@ -43,16 +43,17 @@ func ready(cmd *cobra.Command) {
 // goroutine of its own. Where too much waits, it drops what comes, and says so when the
 // reader goes on. Any goroutine may call any method.
 type steadyWriter struct {
-	to io.Writer
+	out sync.Mutex // held while to is written to
+	to  io.Writer
 
-	mu   sync.Mutex
+	mu   sync.Mutex    // guards the fields below; it is held for no write
 	on   bool          // begin was called
 	held []byte        // not yet passed on
 	lost int           // writes after held
 	done chan struct{} // of the goroutine that passes on; nil: none runs
 }
 
-// begin has no write wait from now on.
+// begin has no write wait from now on. It does not wait for one that does.
 func (w *steadyWriter) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,10 +64,13 @@ func (w *steadyWriter) begin() {
 // reader.
 func (w *steadyWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !w.on {
+		w.mu.Unlock()
+		w.out.Lock()
+		defer w.out.Unlock()
 		return w.to.Write(b)
 	}
+	defer w.mu.Unlock()
 	if len(w.held) > 0 && len(w.held)+len(b) > steadyBytes {
 		w.lost++
 		return len(b), nil
@@ -92,10 +96,15 @@ func (w *steadyWriter) pass() {
 			return
 		}
 		w.mu.Unlock()
-		_, _ = w.to.Write(b) // nowhere is left to report an error to
 		if lost > 0 {
-			fmt.Fprintf(w.to, "%d messages are lost: standard error was not read\n", lost)
+			if b[len(b)-1] != '\n' { // of a process that is not done with its line
+				b = append(b, '\n')
+			}
+			b = fmt.Appendf(b, "%d messages are lost: standard error was not read\n", lost)
 		}
+		w.out.Lock()
+		_, _ = w.to.Write(b) // nowhere is left to report an error to
+		w.out.Unlock()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +70,51 @@ func TestSteadyWriter(t *testing.T) {
 	if text != want.String() {
 		t.Errorf("%d lines are kept, expected %d of %d; %.200q", strings.Count(text, "...\n"), kept, lines, strings.TrimLeft(text, "0123456789.\n"))
 	}
+}
+
+// TestSteadyWriterBegins: begin waits for no write that waits already, and that one stays
+// the first. A count of lost messages has a line of its own.
+func TestSteadyWriterBegins(t *testing.T) {
+	r, to := io.Pipe()
+	w := &steadyWriter{to: to}
+	over := make(chan error)
+	go func() {
+		_, err := io.WriteString(w, "first\n")
+		over <- err
+	}()
+	if _, err := r.Read(make([]byte, 1)); err != nil { // it waits
+		t.Fatal(err)
+	}
+	w.begin()
+	_, _ = io.WriteString(w, "second")
+	for w.len() > 0 { // until the goroutine that passes on has it
+		runtime.Gosched()
+	}
+	for _, s := range []string{strings.Repeat("x", steadyBytes), "lost"} {
+		_, _ = io.WriteString(w, s)
+	}
+	got := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(r)
+		got <- all
+	}()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	w.end(time.Minute)
+	to.Close()
+	rest := string(<-got)
+	want := "irst\nsecond" + strings.Repeat("x", steadyBytes) + "\n1 messages are lost: standard error was not read\n"
+	if rest != want {
+		t.Errorf("%d bytes, %.40q to %q", len(rest), rest, rest[max(0, len(rest)-80):])
+	}
+}
+
+// len returns how many bytes are held.
+func (w *steadyWriter) len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
 }
 
 // TestUnreadLog has a dispatcher log more than a pipe and the dispatcher keep, and
