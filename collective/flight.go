@@ -35,6 +35,9 @@ const (
 
 	flightPrefix, flightSuffix = "flight-", ".txt"
 
+	// flightPart ends the name of a file until that is whole.
+	flightPart = ".part"
+
 	// flightRank is in the name of a rank's file, before its number.
 	flightRank = "rank"
 
@@ -170,7 +173,7 @@ func writeNew(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	part := path + ".part"
+	part := path + flightPart
 	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -186,8 +189,9 @@ func writeNew(path, text string) error {
 }
 
 // pruneFlights removes all but the newest files of one kind in a folder, of which it
-// keeps so many. Their names begin with the time. Files of a time that is still to come
-// are older than all others: the clock was set back since. One failure may have all kinds
+// keeps so many. A process that was killed may have left one that is not whole, which
+// counts, too. Their names begin with the time. Files of a time that is still to come are
+// older than all others: the clock was set back since. One failure may have all kinds
 // written, in numbers that have nothing to do with each other.
 func pruneFlights(dir, kind string, keep int) error {
 	all, err := os.ReadDir(dir)
@@ -197,7 +201,7 @@ func pruneFlights(dir, kind string, keep int) error {
 	all = slices.DeleteFunc(all, func(e os.DirEntry) bool {
 		rest, ours := strings.CutPrefix(e.Name(), flightPrefix)
 		_, who, _ := strings.Cut(rest, "-") // behind the time
-		return !ours || !strings.HasPrefix(who, kind) || !strings.HasSuffix(who, flightSuffix)
+		return !ours || !strings.HasPrefix(who, kind) || !strings.HasSuffix(strings.TrimSuffix(who, flightPart), flightSuffix)
 	})
 	// ReadDir has sorted them by time. Order is -1 of one that is to come, 1 of others.
 	last := fmt.Sprint(flightPrefix, time.Now().Add(flightSkew).UnixNano())

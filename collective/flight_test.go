@@ -195,6 +195,9 @@ func TestFlightFiles(t *testing.T) {
 	const more = 5
 	for i := range flightFiles + more {
 		name := fmt.Sprintf("%s%d-rank0-of-1-pid1%s", flightPrefix, time.Now().UnixNano()+int64(i), flightSuffix)
+		if i == 1 {
+			name += flightPart // its process was killed
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
