@@ -78,7 +78,9 @@ func (m *member) same(ctx context.Context, x *device.Collective, got, want []byt
 	}
 	a, b := numbers(x.DType, got), numbers(x.DType, want)
 	for i := range a {
-		if math.Abs(a[i]-b[i]) > tolerated[x.DType]*max(1, math.Abs(b[i])) {
+		// NaN is near to nothing.
+		same := a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i])
+		if !same && !(math.Abs(a[i]-b[i]) <= tolerated[x.DType]*max(1, math.Abs(b[i]))) {
 			return fmt.Errorf("element %d is %g, expected about %g", i, a[i], b[i])
 		}
 	}
@@ -175,14 +177,20 @@ func TestRanksRefused(t *testing.T) {
 		{"FAKENCCL_FAIL=ncclCommGetAsyncError:1=2", own, "ncclCommGetAsyncError: ncclSystemError (2)", "another member of the group"},
 		{"FAKECUDA_DELAY_US=0", func(rank int) int { return rank / 2 }, "ncclInvalidUsage (5): Duplicate GPU detected", "ncclInvalidUsage (5): Duplicate GPU detected"},
 	} {
+		told := false
 		for r, p := range members(t, lib, 3, byLibrary+"all", c.device, c.env) {
 			want := c.mine
 			if r == 0 {
 				want = c.others
 			}
-			if said := p.rest(); !strings.HasPrefix(said, "error ") || !strings.Contains(said, want) && !strings.Contains(said, "another member") || strings.Contains(said, "left:") {
+			said := p.rest()
+			if !strings.HasPrefix(said, "error ") || !strings.Contains(said, want) && !strings.Contains(said, "another member") || strings.Contains(said, "left:") {
 				t.Errorf("%s: rank %d said %q, expected %q", c.env, r, said, want)
 			}
+			told = told || strings.Contains(said, c.mine)
+		}
+		if !told {
+			t.Errorf("%s: no rank said %q", c.env, c.mine)
 		}
 	}
 	for r, p := range members(t, lib, 3, byLibrary+"forever", own, "FAKENCCL_FAIL=ncclAllReduce:5=1") {
