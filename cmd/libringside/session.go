@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type session struct {
 
 	lateMu sync.Mutex
 	late   []func() // wait for the end of a call
+
+	viewsMu sync.Mutex
+	views   int  // that are not released
+	closed  bool // a view ends it if there are any
 
 	here bool    // programs run in this process, and so on the thread that waits
 	work float64 // roughly what is recorded takes, in elements; only for here
@@ -467,7 +472,8 @@ func (s *session) read(id int64, dst []byte) error {
 	})
 }
 
-// view returns a tensor's memory image, which stays as it is until release.
+// view returns a tensor's memory image, which stays as it is until release, also when the
+// session is closed before.
 func (s *session) view(id int64) (b []byte, release func(), err error) {
 	h, err := s.get(id)
 	if err != nil {
@@ -477,10 +483,33 @@ func (s *session) view(id int64) (b []byte, release func(), err error) {
 		b, release, err = h.t.Pin()
 		return err
 	})
-	if err != nil && release != nil {
-		release()
+	if err != nil {
+		if release != nil {
+			release()
+		}
+		return nil, nil, err
 	}
-	return b, release, err
+	s.viewsMu.Lock()
+	defer s.viewsMu.Unlock()
+	if s.closed && s.views == 0 {
+		release()
+		return nil, nil, fmt.Errorf("view: %w", tensor.ErrClosed)
+	}
+	s.views++
+	give := release
+	return b, func() { give(); unviewed(s) }, nil
+}
+
+// unviewed counts a view of s that is released. The last one of a session that was closed
+// ends it.
+func unviewed(s *session) {
+	s.viewsMu.Lock()
+	s.views--
+	last := s.closed && s.views == 0
+	s.viewsMu.Unlock()
+	if last {
+		_ = disconnect(s) // the caller has closed it before, and has no use for an error
+	}
 }
 
 // flush submits what is recorded and, if wait is set, waits until it has run.
@@ -544,8 +573,34 @@ func (s *session) about() (string, error) {
 	return string(text), err
 }
 
-// close closes the session, also while a thread waits in a call of it.
-func (s *session) close() error { return s.s.Close() }
+// close closes the session, also while a thread waits in a call of it. While there are
+// views it only frees the tensors: a worker gives the memory of a session that has ended
+// to others.
+func (s *session) close() error {
+	s.viewsMu.Lock()
+	s.closed = true
+	viewed := s.views > 0
+	s.viewsMu.Unlock()
+	if !viewed {
+		return disconnect(s)
+	}
+	s.later(func() {
+		s.drop(slices.Collect(maps.Keys(s.tensors)))
+		_ = s.s.Flush() // it sends what was freed; the session is not used any more
+	})
+	return nil
+}
+
+// disconnect ends s. A handler of a signal may be what calls it, on the thread
+// of a call that is under way: it does not wait for that one.
+func disconnect(s *session) error {
+	if !s.tryEnter() {
+		go s.s.Close()
+		return nil
+	}
+	defer s.busy.Unlock()
+	return s.s.Close()
+}
 
 // cause returns the error of a call whose context is p: what ended it, if that is why.
 func (p *pulse) cause(err error) error {

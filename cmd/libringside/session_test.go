@@ -3,7 +3,10 @@ package main
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +14,9 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // here opens a session in this process.
@@ -236,6 +242,74 @@ func TestView(t *testing.T) {
 		t.Errorf("%d bytes, the last number %g", len(b), v)
 	}
 	release()
+}
+
+// TestViewOutlivesSession: a view of a worker's memory stays as it is after the session
+// is closed, while another one uses the worker; the session ends with its last view.
+func TestViewOutlivesSession(t *testing.T) {
+	c, err := cluster.Start(t.Context(), &cluster.Options{InProcess: true, Addr: filepath.Join(t.TempDir(), "d")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	open := func() *session {
+		s, err := openSession(fmt.Sprintf(`{"addr": %q}`, c.Addr()), func() bool { return false }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const n = 10_000
+	ones := slices.Repeat([]float32{1}, n)
+	s := open()
+	id := s.call(t, tensor.OpNeg, nil, s.floats(t, ones...))
+	var views [][]byte
+	var releases []func()
+	for range 2 {
+		b, release, err := s.view(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		views, releases = append(views, b), append(releases, release)
+	}
+	releases[0]()
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.view(id); err == nil {
+		t.Error("a closed session gives another view")
+	}
+	other := open()
+	for range 20 {
+		x := other.floats(t, ones...)
+		if got := other.first(t, other.call(t, tensor.OpExp, nil, x), n); got < 2.7 {
+			t.Errorf("exp is %g", got)
+		}
+	}
+	if err := other.close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if v := math.Float32frombits(binary.LittleEndian.Uint32(views[1][4*i:])); v != -1 {
+			t.Fatalf("element %d became %g, expected -1", i, v)
+		}
+	}
+	sessions := func() uint64 {
+		status, err := client.Status(t.Context(), nil, c.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.Get(metrics.Sessions)
+	}
+	if got := sessions(); got != 1 {
+		t.Errorf("%d sessions beside a view, expected 1", got)
+	}
+	releases[1]()
+	for end := time.Now().Add(patience); sessions() > 0; {
+		if time.Now().After(end) {
+			t.Fatal("the session has not ended with its last view")
+		}
+	}
 }
 
 // TestScope: a scope drops what was made in it, but what is kept.

@@ -411,6 +411,39 @@ def test_sessions_apart():
             use()
 
 
+def test_arrays_outlive_sessions():
+    """An array stays as it is when its session is closed, whatever another one then computes."""
+    with rs.cluster(workers=1) as c:
+        with rs.session(c.addr):
+            arrays = [(rs.ones(100_000) * k).numpy() for k in range(8)]
+        with rs.session(c.addr):
+            for k in range(20):
+                assert float((rs.ones(100_000) * -k).numpy()[0]) == -k
+        assert [(float(a.min()), float(a.max())) for a in arrays] == [(k, k) for k in range(8)]
+
+
+def test_closed_by_a_handler():
+    """A handler of a signal may close the session in whose call it runs: the call ends."""
+    p = run("""
+        import os, signal, threading, ringside as rs
+        with rs.cluster(workers=1) as c:
+            s = rs.session(c.addr)
+            signal.signal(signal.SIGALRM, lambda *_: s.close())
+            worker = c.processes["w0"]
+            with s:
+                x = rs.ones(2)
+                x.numpy()
+                os.kill(worker, signal.SIGSTOP)
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                try:
+                    (x + 1).numpy()
+                except rs.errors.SessionClosed:
+                    print("closed")
+                os.kill(worker, signal.SIGCONT)
+        """)
+    assert p.stdout == "closed\n"
+
+
 def test_scope(session):
     x = rs.ones(4)
     with rs.scope() as sc:
