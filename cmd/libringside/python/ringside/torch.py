@@ -655,8 +655,8 @@ class _Buckets:
         group = self._group
         if sys.is_finalizing() or os.getpid() != self._pid:
             return
-        with group._memory:
-            for i in list(self._at) if group._handle else ():
+        with group._memory:  # that of a call under way, after an exception, goes with the group
+            for i in list(self._at) if group._handle and not group._live else ():
                 self._forget(i)
 
 

@@ -455,6 +455,36 @@ def test_shared_buckets(tmp_path, size):
     assert run(_shared, size, tmp_path) == dict.fromkeys(range(size), [True, True])
 
 
+def _in_flight(dist, rank, size, gloo):
+    """The result of a call on memory of buckets that are gone before it ends, as after an
+    exception in a backward pass, while others are filled."""
+    from ringside import torch as back_end
+
+    class Bucket:
+        def __init__(self, tensor):
+            self.buffer, self.index = lambda: tensor, lambda: 0
+
+    group, n = dist.new_group(), 1 << 20
+    if rank == 0:
+        buckets = back_end._Buckets(group)
+        x = buckets.fill(Bucket(torch.full((n,), 4.0)))
+        work = group.allreduce([x])
+        del buckets
+        others = back_end._Buckets(group)
+        others.fill(Bucket(torch.zeros(n)))
+        dist.barrier(group=gloo)
+    else:
+        dist.barrier(group=gloo)
+        x = torch.ones(n)
+        work = group.allreduce([x])
+    work.wait()
+    return x.min().item(), x.max().item()
+
+
+def test_buckets_in_flight(tmp_path):
+    assert run(_in_flight, 2, tmp_path) == dict.fromkeys(range(2), (3.0, 3.0))
+
+
 def _futures(dist, rank, size, gloo):
     """Futures of small and large calls, asked for before and after their end."""
     bad = []
