@@ -182,7 +182,8 @@ func (h *Host) Close() {
 }
 
 // Need fails t for an error, but skips it where namespaces are not allowed. If getenv,
-// which is os.Getenv, finds TESTS_NEED_ROOT, which promises that they are, that fails too.
+// which is os.Getenv, finds TESTS_NEED_ROOT, which promises that they are, that fails
+// too.
 func Need(t testing.TB, getenv func(string) string, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNotAllowed) && getenv("TESTS_NEED_ROOT") == "" {
