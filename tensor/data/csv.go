@@ -78,6 +78,8 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	// An error of Peek comes again when the records are read.
 	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = text.Discard(len(mark))
+	} else if len(mark) > 1 && (string(mark[:2]) == "\xff\xfe" || string(mark[:2]) == "\xfe\xff") {
+		return nil, fmt.Errorf("%w: %s is text in UTF-16, expected UTF-8", ErrFormat, name)
 	}
 	in := csv.NewReader(text)
 	in.ReuseRecord = true
@@ -154,7 +156,7 @@ func (o *TableOptions) columns(file string, names []string) (t *Table, label int
 		}
 	}
 	if len(names) < 2 {
-		return nil, 0, fmt.Errorf("%w: %s has 1 column, expected a label and at least 1 other", ErrFormat, file)
+		return nil, 0, fmt.Errorf("%w: %s has 1 column, %.40q, expected a label and at least 1 other, separated by %q", ErrFormat, file, names[0], cmp.Or(o.Comma, ','))
 	}
 	return &Table{Names: slices.Delete(slices.Clone(names), label, label+1), Label: names[label]}, label, nil
 }

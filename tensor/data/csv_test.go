@@ -36,7 +36,10 @@ func TestReadCSV(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                 "is empty",
 		"a,b\n":            "names of columns only",
-		"1\n2\n":           "1 column",
+		"1\n2\n":           `1 column, "c1", expected`,
+		"a;b\n1;2\n":       `1 column, "a;b", expected a label and at least 1 other, separated by ','`,
+		"\xff\xfea\x00":    "UTF-16, expected UTF-8",
+		"\xfe\xff":         "UTF-16, expected UTF-8",
 		"a,b\n1,x\nNaN,y":  `line 3, column "a": "NaN", expected a finite number`,
 		"1,2,x\n,2,y\n":    `line 2, column "c1": ""`,
 		",2,x\n1,2,y\n":    `line 1, column "c1": ""`,
