@@ -1,9 +1,9 @@
 package cpu
 
 // An operand that is contiguous along the last but one dim of a tile program's nest, or
-// nearly so, and not along the last, is read by bands: of so many rows that whole cache
-// lines of it are used, the elements are transposed to scratch, which the tiles of these
-// rows then read.
+// nearly so, and not along the last, is read by bands. A band has enough rows to use
+// whole cache lines of the operand. Its elements are transposed to scratch, where the
+// tiles of these rows read them.
 
 const (
 	// bandRows is the most rows of a band: a cache line of the smallest elements.

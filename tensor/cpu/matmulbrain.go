@@ -10,7 +10,7 @@ import (
 func (lw *lowerer) brainRectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
 	brain := lw.table.Brain
 	left, right := s.In[0], s.In[1]
-	// both by the product's part of them: rows and columns
+	// a has the rows of the left operand, b the columns of the right one
 	a, b := lw.matrixOf(left), lw.matrixOf(turned(right))
 	k, n := left.Shape[1], right.Shape[1]
 	// the choice does not depend on the part, so the bits don't either

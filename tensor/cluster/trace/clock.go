@@ -9,7 +9,7 @@ import (
 	"github.com/ringside-go/ringside/collective/protocol"
 )
 
-// clock is how the clock of a host compares with that of the first rank's, whose own is
+// clock compares the clock of a host with that of the first rank's host, for which it is
 // the zero value. Times are nanoseconds.
 type clock struct {
 	ahead     int64
