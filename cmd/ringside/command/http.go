@@ -30,10 +30,16 @@ func (p *livePage) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.pprof, "pprof", false, "with --http, profiles of this process at /debug/pprof/")
 }
 
-// check refuses flags that say nothing.
+// check refuses flags that say nothing, before anything is started.
 func (p *livePage) check() error {
 	if p.pprof && p.addr == "" {
 		return usagef("--pprof: expected where the page is as well (--http)")
+	}
+	if p.addr == "" {
+		return nil
+	}
+	if _, err := page.Check(p.addr); err != nil {
+		return usagef("--http %s: %v", p.addr, err)
 	}
 	return nil
 }

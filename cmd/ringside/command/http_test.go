@@ -273,14 +273,18 @@ func TestPageMistakes(t *testing.T) {
 	}{
 		{[]string{"up", "--pprof"}, "--pprof: expected where the page is"},
 		{[]string{"up", "-n", "1", "--http", "8080"}, "--http 8080: page: not an address to listen at: 8080: expected host:port"},
-		{[]string{"train", "--in-process", "--data", textFile(t), "--http", "127.0.0.1:99999"}, "--http 127.0.0.1:99999: "},
+		{[]string{"up", "-n", "1", "--http", "127.0.0.1:ninety"}, `port "ninety", expected 0 to 65535`},
+		{[]string{"train", "--in-process", "--data", textFile(t), "--http", "127.0.0.1:99999"}, `--http 127.0.0.1:99999: page: not an address to listen at: port "99999"`},
 		{[]string{"train", "--in-process", "--data", textFile(t), "--pprof"}, "--pprof: expected where the page is"},
 		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--hosts", "2"}, "--hosts and --http exclude each other"},
 		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--outer", "diloco", "--peers", "2", "--store", t.TempDir()}, "--outer and --http exclude each other"},
 	} {
-		_, _, err := execute(t, c.args...)
+		out, _, err := execute(t, c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, expected %q", c.args, err, c.says)
+		}
+		if out != "" {
+			t.Errorf("%v began before it was refused: %q", c.args, out)
 		}
 	}
 }

@@ -29,11 +29,13 @@ func newInspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect",
 		Short: "show the rings and segments that running processes share",
-		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
-the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
-same memory. First come the workers' devices, and which workers of a session reach each other by
-shared memory and which by TCP, and why. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
-asked anything, and the processes may hang or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
+		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named:
+rings with the words of their headers, the bells they sleep on, and segments of tensors. The same
+inode in two processes is the same memory. First come the workers' devices, and which workers of a
+session reach each other by shared memory and which by TCP, and why. The dispatcher says which its
+workers are; those that came over TCP are left out. With --pid no process is asked anything, and the
+processes may hang or be stopped. What they have mapped can be seen by the same user; reading the
+headers takes the rights of a debugger.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(pids) == 0 {

@@ -68,10 +68,12 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a dispatcher and workers until interrupted",
-		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts one
-again that dies. When a worker dies its sessions end. When the dispatcher dies, sessions go on that have one worker of this
-host; those of several workers or of other hosts are told to begin again. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
-find it by themselves. With --listen-tcp clients and workers of other hosts can join, who know the same secret:
+		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts
+one again that dies. When a worker dies its sessions end. When the dispatcher dies, sessions go on
+that have one worker of this host; those of several workers or of other hosts are told to begin
+again. An interrupt ends all processes and leaves nothing behind. While it runs, clients of this user
+find it by themselves. With --listen-tcp, clients and workers of other hosts that have the same
+secret can join:
 
     head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts
     ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
@@ -79,16 +81,19 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 
 With --tls, on all hosts, what goes between them is encrypted.
 
---trace FILE and --log FILE write what the workers do for all clients from now on until the end; a client of its own process adds
-its part with train --trace. See trace view.
+--trace FILE and --log FILE write what the workers do for all clients from now on until the end; a
+client of its own process adds its part with train --trace. See trace view.
 
---http 127.0.0.1:0 serves a live page, which this host alone reaches: workers, sessions, memory, messages, losses of training runs,
-and a timeline of the last step. At /metrics it has the figures for Prometheus.
+--http 127.0.0.1:0 serves a live page, which this host alone reaches: workers, sessions, memory,
+messages, losses of training runs, and a timeline of the last step. At /metrics it has the figures
+for Prometheus.
 
-With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where GPUs can be used.
+With --device cuda there is a worker for each GPU, or -n of them in turn, and with auto too where
+GPUs can be used.
 
-Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are refused; a quarter of
-them, at most 256, is kept for workers and for commands such as top. To have more: ulimit -n before up.`,
+Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are
+refused; a quarter of them, at most 256, is kept for workers and for commands such as top. To have
+more: ulimit -n before up.`,
 		Args: noArgs,
 		RunE: serving(func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)

@@ -57,12 +57,25 @@ type Server struct {
 //go:embed page.html
 var html string
 
+// Check returns the host of an address as Listen takes it, empty for loopback. An error
+// is ErrAddr. Names are not looked up.
+func Check(addr string) (host string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: expected host:port, such as 127.0.0.1:0", ErrAddr, addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return "", fmt.Errorf("%w: port %.40q, expected 0 to 65535", ErrAddr, port)
+	}
+	return host, nil
+}
+
 // Listen begins to serve at addr, host:port or :port. Without a host that is loopback,
 // which no other host reaches. Port 0 chooses one.
 func Listen(addr string, o *Options) (*Server, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, err := Check(addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: expected host:port, such as 127.0.0.1:0", ErrAddr, addr)
+		return nil, err
 	}
 	if host == "" {
 		addr, host = "127.0.0.1"+addr, "127.0.0.1"
