@@ -70,15 +70,71 @@ func (o *tileOp) setHalf(from, to tensor.DType) {
 	}
 }
 
+// rowInputs finds the inputs that have one number for a row and that only operations of
+// the kernel, or loops with such an operand, read: these take the number in place, and no
+// tile is filled with it.
+func (p *tileProgram) rowInputs() {
+	for k := range p.inputs {
+		in := &p.inputs[k]
+		if p.rows != 1 || in.scratch < 0 || p.n.innerStride(k+1) != 0 {
+			continue
+		}
+		if in.o.DType == tensor.F32 {
+			in.row = !slices.ContainsFunc(p.body, func(o tileOp) bool { return !o.chained && slices.Contains(o.in, k) })
+		} else {
+			in.row = p.takeRow(k)
+		}
+		in.fixed = in.fixed && !in.row
+	}
+}
+
+// takeRow gives the operations that read input k, one number for a row, the loops that
+// take it in place. It returns false, and changes nothing, if there is no such loop for
+// one of them.
+func (p *tileProgram) takeRow(k int) bool {
+	for i := range p.body {
+		o := &p.body[i]
+		if a := slices.Index(o.in, k); a >= 0 && (a > 1 || o.byRow[a] == nil || slices.Contains(o.in[a+1:], k)) {
+			return false
+		}
+	}
+	for i := range p.body {
+		o := &p.body[i]
+		if a := slices.Index(o.in, k); a >= 0 {
+			o.f, o.in[a], o.widths[a] = o.byRow[a], p.inPlace(k), 0
+			o.byRow = [2]loop{} // of one operand
+		}
+	}
+	return true
+}
+
+// readsRow reports whether an operand of o is an input with one number for a row.
+func (p *tileProgram) readsRow(o *tileOp) bool {
+	return slices.ContainsFunc(o.in, func(k int) bool { return k >= 0 && k < len(p.inputs) && p.inputs[k].row })
+}
+
+// inPlace returns the number of the pointer to input k's number for the row.
+func (p *tileProgram) inPlace(k int) int { return len(p.inputs) + len(p.body) + k }
+
+// fillRows fills elements first to first+n-1 of a tile of each input that has one number
+// for a row, for operations that read them one by one.
+func (p *tileProgram) fillRows(r *run, first, n int) {
+	for k := range p.inputs {
+		if in := &p.inputs[k]; in.row && in.o.DType == tensor.F32 {
+			r.table.Fill(elems[float32](shift(r.ptrs[k], 4*first), n), *(*float32)(r.ptrs[p.inPlace(k)]))
+		}
+	}
+}
+
 // chains finds the runs of two operations and more that the kernel can do, block elements
-// at a time.
+// at a time. One operation is a run if it reads an input with one number for a row.
 func (p *tileProgram) chains(block int) {
 	for i := 0; i < len(p.body); {
 		to := i
 		for to < len(p.body) && p.body[to].chained {
 			to++
 		}
-		if to-i > 1 {
+		if to-i > 1 || to-i == 1 && p.readsRow(&p.body[i]) {
 			p.runs = append(p.runs, p.chain(i, to))
 		}
 		i = max(to, i+1)
@@ -100,17 +156,17 @@ func (p *tileProgram) chains(block int) {
 // writes to scratch nor reads it. The chain's kernel then does all of a whole number of
 // tiles, so that no elements are left to do operation by operation.
 func (p *tileProgram) goesFar(block int) bool {
-	if p.fold != nil || p.rows != 1 || slices.ContainsFunc(p.inputs, func(in tileInput) bool { return in.scratch >= 0 }) {
+	if p.fold != nil || p.rows != 1 || slices.ContainsFunc(p.inputs, func(in tileInput) bool { return in.scratch >= 0 && !in.row }) {
 		return false
 	}
-	if len(p.body) == 1 {
+	if len(p.body) == 1 && len(p.runs) == 0 {
 		return len(p.body[0].spread) == 0
 	}
 	if block == 0 || tile%block != 0 || len(p.runs) != 1 || p.runs[0].to-p.runs[0].from != len(p.body) {
 		return false
 	}
 	for _, c := range p.runs[0].steps {
-		if i := c.ptr - len(p.inputs); i >= 0 && p.body[i].out < 0 {
+		if i := c.ptr - len(p.inputs); i >= 0 && i < len(p.body) && p.body[i].out < 0 {
 			return false
 		}
 	}
@@ -181,6 +237,9 @@ func (c *chaining) step(s chainStep) { c.steps = append(c.steps, s) }
 func (c *chaining) operand(k int) (ptr, form int) {
 	if h, ok := c.direct[k]; ok {
 		return h.ptr, h.form
+	}
+	if k < len(c.p.inputs) && c.p.inputs[k].row {
+		return c.p.inPlace(k), kernel.ChainLoadS - kernel.ChainLoad
 	}
 	c.stored[k] = true
 	return k, 0

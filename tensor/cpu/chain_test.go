@@ -99,7 +99,7 @@ func TestStretches(t *testing.T) {
 		"another kernel in between": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
 			return []*tensor.Tensor{x.Sub(y).AddS(1).Sin().Mul(x).Add(y)}
 		}},
-		"an operand of one number": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+		"an operand of one number": {true, func(x, y *tensor.Tensor) []*tensor.Tensor {
 			return []*tensor.Tensor{x.Sub(y.Narrow(0, 0, 1)).Mul(x)}
 		}},
 	}
@@ -131,6 +131,59 @@ func TestStretches(t *testing.T) {
 				}
 				if c.far && fused.Table().ChainBlock > 0 && (far != len(sizes) || tiles > 0) || !c.far && (far > 0 || tiles == 0) {
 					t.Errorf("%v, %d threads, %s: %d steps went far and %d tile by tile, of %d programs", level, threads, name, far, tiles, len(sizes))
+				}
+			}
+		}
+	}
+}
+
+// TestRowNumbers wants operations of a matrix and of a column that has one number for a
+// row of it, which chains read in place, to have the same bits as those of the matrix and
+// of one that has the column's numbers in all places.
+func TestRowNumbers(t *testing.T) {
+	const rows = 5
+	numbers := []float64{3, 0, math.Copysign(0, -1), 117, 0.7}
+	ops := map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
+		"x+y":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y) },
+		"x-y":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Sub(y) },
+		"x*y":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Mul(y) },
+		"x/y":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Div(y) },
+		"max":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Maximum(y) },
+		"min":             func(x, y *tensor.Tensor) *tensor.Tensor { return x.Minimum(y) },
+		"(x-y)*y+1":       func(x, y *tensor.Tensor) *tensor.Tensor { return x.Sub(y).Mul(y).AddS(1) },
+		"exp in between":  func(x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y).Neg().Exp().Mul(y).Sub(x) },
+		"sum of the rows": func(x, y *tensor.Tensor) *tensor.Tensor { return x.Mul(y).AddS(1).Sum(1) },
+	}
+	floats := map[string]bool{"x/y": true, "exp in between": true}
+	for _, level := range levels() {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.BF16, tensor.I32, tensor.I64, tensor.U8} {
+			dev := newTraced(t, cpu.Options{Level: &level}, false)
+			for _, n := range []int{2, 1024, 1025, 2048, 3333} {
+				for name, f := range ops {
+					if !d.IsFloat() && floats[name] {
+						continue
+					}
+					record := func(full bool) func(s *tensor.Session) []*tensor.Tensor {
+						return func(s *tensor.Session) []*tensor.Tensor {
+							x := tensor.Arange(s, tensor.F32, -7, 0.37, rows*n).Reshape(rows, n).Cast(d)
+							var parts []*tensor.Tensor
+							for _, v := range numbers {
+								if full {
+									parts = append(parts, tensor.Full(s, d, v, 1, n))
+								} else {
+									parts = append(parts, tensor.Full(s, d, v, 1, 1))
+								}
+							}
+							y := tensor.Concat(0, parts...)
+							return []*tensor.Tensor{f(x, y), f(y, x)}
+						}
+					}
+					got := dev.results(t, record(false))
+					for i, want := range dev.results(t, record(true)) {
+						if !bytes.Equal(got[i], want) {
+							t.Errorf("%v, %v, %s of rows of %d: result %d has other bits", level, d, name, n, i)
+						}
+					}
 				}
 			}
 		}

@@ -101,6 +101,61 @@ func integerLoops[T integer](k *kernel.Integers[T]) loopsOf {
 	return l
 }
 
+// rowLoops returns the loops of op on operands of dtype t of which the first, or the
+// second, is one number; nil where there is none.
+func rowLoops(k *kernel.Table[float64], plain *kernel.Plain, op tensor.Op, t tensor.DType) [2]loop {
+	switch t {
+	case tensor.F64:
+		switch op {
+		case tensor.OpSub:
+			return [2]loop{rowLoop(0, k.RSubS), rowLoop(1, func(dst, x []float64, s float64) { k.AddS(dst, x, -s) })}
+		case tensor.OpDiv:
+			return [2]loop{rowLoop(0, k.RDivS), nil}
+		case tensor.OpMax: // of two zeros the second is the result
+			return [2]loop{nil, rowLoop(1, k.MaxS)}
+		case tensor.OpMin:
+			return [2]loop{nil, rowLoop(1, k.MinS)}
+		case tensor.OpAdd:
+			return eitherRow(k.AddS)
+		case tensor.OpMul:
+			return eitherRow(k.MulS)
+		}
+	case tensor.I32:
+		return integerRowLoops(op, &plain.I32)
+	case tensor.I64:
+		return integerRowLoops(op, &plain.I64)
+	case tensor.U8:
+		return integerRowLoops(op, &plain.U8)
+	}
+	return [2]loop{}
+}
+
+func integerRowLoops[T integer](op tensor.Op, k *kernel.Integers[T]) [2]loop {
+	switch op {
+	case tensor.OpAdd:
+		return eitherRow(k.AddS)
+	case tensor.OpSub:
+		return [2]loop{rowLoop(0, k.RSubS), rowLoop(1, func(dst, x []T, s T) { k.AddS(dst, x, -s) })}
+	case tensor.OpMul:
+		return eitherRow(k.MulS)
+	case tensor.OpMax:
+		return eitherRow(k.MaxS)
+	case tensor.OpMin:
+		return eitherRow(k.MinS)
+	}
+	return [2]loop{}
+}
+
+// rowLoop is the loop of f whose operand a, the first or the second, is one number.
+func rowLoop[T any](a int, f kernel.Scalar[T]) loop {
+	return func(dst pointer, in *[4]pointer, _ []float64, n int) {
+		f(elems[T](dst, n), elems[T](in[1-a], n), *(*T)(in[a]))
+	}
+}
+
+// eitherRow returns the loops of f, whose operands may be exchanged.
+func eitherRow[T any](f kernel.Scalar[T]) [2]loop { return [2]loop{rowLoop(0, f), rowLoop(1, f)} }
+
 // comparisonLoops returns those that every dtype has.
 func comparisonLoops[T number](k *kernel.Comparisons[T]) loopsOf {
 	return loopsOf{

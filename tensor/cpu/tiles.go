@@ -43,10 +43,11 @@ type tileInput struct {
 	scratch int  // place of its copy, in words; -1: contiguous, needs none
 	fixed   bool // the same for every tile
 	turned  bool // transposed, copied for a band at a time
+	row     bool // one number for a row, which operations read in place
 }
 
-// tileOp is an instruction. Its pointers are numbered: inputs, then one for each
-// instruction's result.
+// tileOp is an instruction. Its pointers are numbered: inputs, one for each instruction's
+// result, then the numbers in memory of inputs that have one for a row.
 type tileOp struct {
 	f      loop
 	scalar func(dst, x []float32, s float32) // in place of f: a tensor and a scalar
@@ -59,6 +60,8 @@ type tileOp struct {
 	out    int // the output that it is, -1: scratch
 	place  int // of the result in scratch
 	width  int
+
+	byRow [2]loop // in place of f where the first operand, or the second, is one number
 
 	chained       bool // the Chain kernel can do it
 	code, swapped int  // of that
@@ -117,6 +120,7 @@ func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tilePro
 		p.add(lw, s, i, number)
 	}
 	p.reuse()
+	p.rowInputs()
 	p.chains(lw.table.ChainBlock)
 	return p
 }
@@ -212,6 +216,7 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 			// the op table and inference exclude it
 			panic(fmt.Sprintf("cpu: no loop for %v of %v", b.Op, t))
 		}
+		o.byRow = rowLoops(lw.table64, lw.plain, b.Op, t)
 	}
 	for a, k := range tensors {
 		width := t.Size()
@@ -337,7 +342,7 @@ func (r *run) scratch(place int) pointer { return pointer(&r.words[place]) }
 // every tile.
 func (p *tileProgram) prepare(r *run) {
 	r.words = grow(r.words, p.words)
-	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
+	r.ptrs = grow(r.ptrs, 2*len(p.inputs)+len(p.body))
 	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
 	r.foldAt = -1
 	n := &p.n
@@ -380,7 +385,11 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 		}
 		st := n.strides[k+1]
 		src := at(r.bufs[in.o.Buf], (in.o.Off+odo.off[k+1]+i*st[last-1]+j*st[last])*in.width)
-		if in.scratch >= 0 {
+		switch {
+		case in.row:
+			r.ptrs[p.inPlace(k)] = src
+			src = r.scratch(in.scratch)
+		case in.scratch >= 0:
 			gatherRows(r.table, r.scratch(in.scratch), src, in.width, st[last-1], st[last], rows, m)
 			src = r.scratch(in.scratch)
 		}
@@ -396,6 +405,9 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	for b, count := 0, rows*m; b < len(p.body); b++ {
 		if len(runs) > 0 && runs[0].from == b {
 			done := runs[0].run(r, count)
+			if done < count {
+				p.fillRows(r, done, count-done)
+			}
 			for ; done < count && b < runs[0].to; b++ {
 				p.body[b].do(r, done, count-done)
 			}

@@ -27,6 +27,19 @@ func pairBy[T, U any](lanes int, f func(n int, dst *T, a, b *U), rest func(dst [
 	}
 }
 
+// scalarBy is convertBy with one number beside the slice.
+func scalarBy[T any](lanes int, f func(n int, dst, a, s *T), rest func(dst, x []T, s T)) func(dst, x []T, s T) {
+	return func(dst, x []T, s T) {
+		x = x[:len(dst)]
+		for len(dst) >= lanes {
+			n := min(len(dst), chunk) &^ (lanes - 1)
+			f(n, &dst[0], &x[0], &s)
+			dst, x = dst[n:], x[n:]
+		}
+		rest(dst, x, s)
+	}
+}
+
 // clampBy is convertBy between two bounds.
 func clampBy[T any](lanes int, f func(n int, dst, a, lo, hi *T), rest func(dst, x []T, lo, hi T)) func(dst, x []T, lo, hi T) {
 	return func(dst, x []T, lo, hi T) {

@@ -45,6 +45,12 @@ type Integers[T Integer] struct {
 	ReLU Unary[T] // max(x, 0)
 	Sign Unary[T] // -1, 0 or 1
 
+	AddS  Scalar[T] // x + s
+	RSubS Scalar[T] // s - x
+	MulS  Scalar[T] // x * s
+	MaxS  Scalar[T] // max(x, s)
+	MinS  Scalar[T] // min(x, s)
+
 	Clamp func(dst, x []T, lo, hi T) // min(max(x, lo), hi)
 	Comparisons[T]
 }
@@ -115,6 +121,7 @@ func portableIntegers[T Integer]() Integers[T] {
 	return Integers[T]{
 		Add: addGo[T], Sub: subGo[T], Mul: mulGo[T], Max: maxGo[T], Min: minGo[T],
 		Neg: negIntsGo[T], Abs: absIntsGo[T], ReLU: reluIntsGo[T], Sign: signIntsGo[T], Clamp: clampGo[T],
+		AddS: addSGo[T], RSubS: rsubSGo[T], MulS: mulSGo[T], MaxS: maxSGo[T], MinS: minSGo[T],
 		Comparisons: portableComparisons[T](),
 	}
 }
@@ -176,6 +183,41 @@ func signIntsGo[T Integer](dst, x []T) {
 	x = x[:len(dst)]
 	for i, v := range x {
 		dst[i] = T(truth(v > 0)) - T(truth(v < 0))
+	}
+}
+
+func addSGo[T Integer](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = v + s
+	}
+}
+
+func rsubSGo[T Integer](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = s - v
+	}
+}
+
+func mulSGo[T Integer](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = v * s
+	}
+}
+
+func maxSGo[T Integer](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = max(v, s)
+	}
+}
+
+func minSGo[T Integer](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = min(v, s)
 	}
 }
 

@@ -553,6 +553,224 @@ by1done:
 	VZEROUPPER
 	RET
 
+// func addSU8AVX2(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX2
+TEXT ·addSU8AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000040
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPADDB  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPADDB  Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000020
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPADDB  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSU8AVX2(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX2
+TEXT ·rsubSU8AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000040
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPSUBB  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPSUBB  Y1, Y0, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000020
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPSUBB  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSU8AVX2(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX2
+TEXT ·mulSU8AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000040
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMULLW Y0, Y1, Y2
+	VPSRLW  $0x08, Y1, Y1
+	VPSRLW  $0x08, Y0, Y3
+	VPMULLW Y3, Y1, Y1
+	VPSLLW  $0x08, Y1, Y1
+	VANDPS  ·const_lowByte+0(SB), Y2, Y2
+	VORPS   Y1, Y2, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMULLW Y0, Y1, Y2
+	VPSRLW  $0x08, Y1, Y1
+	VPSRLW  $0x08, Y0, Y3
+	VPMULLW Y3, Y1, Y1
+	VPSLLW  $0x08, Y1, Y1
+	VANDPS  ·const_lowByte+0(SB), Y2, Y2
+	VORPS   Y1, Y2, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000020
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMULLW Y0, Y1, Y2
+	VPSRLW  $0x08, Y1, Y1
+	VPSRLW  $0x08, Y0, Y3
+	VPMULLW Y3, Y1, Y1
+	VPSLLW  $0x08, Y1, Y1
+	VANDPS  ·const_lowByte+0(SB), Y2, Y2
+	VORPS   Y1, Y2, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSU8AVX2(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX2
+TEXT ·maxSU8AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000040
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMAXUB Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMAXUB Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000020
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMAXUB Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSU8AVX2(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX2
+TEXT ·minSU8AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000040
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000020
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
 // func clampU8AVX2(n int, dst *uint8, a *uint8, lo *uint8, hi *uint8)
 // Requires: AVX, AVX2
 TEXT ·clampU8AVX2(SB), NOSPLIT, $0-40
@@ -982,6 +1200,206 @@ by1:
 	VMOVUPS ·const_integerOne+0(SB), Y1
 	VPMINSD Y1, Y0, Y0
 	VMOVUPS Y0, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func addSI32AVX2(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX2
+TEXT ·addSI32AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000010
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPADDD  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPADDD  Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPADDD  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSI32AVX2(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX2
+TEXT ·rsubSI32AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000010
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPSUBD  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPSUBD  Y1, Y0, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPSUBD  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSI32AVX2(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX2
+TEXT ·mulSI32AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000010
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMULLD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMULLD Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMULLD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSI32AVX2(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX2
+TEXT ·maxSI32AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000010
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMAXSD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMAXSD Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMAXSD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSI32AVX2(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX2
+TEXT ·minSI32AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000010
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPMINSD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPMINSD Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPMINSD Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
 	ADDQ    $0x00000020, CX
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000008, AX
@@ -1459,6 +1877,233 @@ by1:
 	VPCMPGTQ  Y1, Y0, Y2
 	VPBLENDVB Y2, Y1, Y0, Y0
 	VMOVUPS   Y0, (CX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000004, AX
+	JMP       by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func addSI64AVX2(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX2
+TEXT ·addSI64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000008
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPADDQ  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPADDQ  Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPADDQ  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSI64AVX2(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX2
+TEXT ·rsubSI64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ    AX, $0x00000008
+	JL      by2done
+	VMOVUPS (DX), Y1
+	VPSUBQ  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(DX), Y1
+	VPSUBQ  Y1, Y0, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by2
+
+by2done:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1done
+	VMOVUPS (DX), Y1
+	VPSUBQ  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSI64AVX2(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX2
+TEXT ·mulSI64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ     AX, $0x00000008
+	JL       by2done
+	VMOVUPS  (DX), Y1
+	VPSRLQ   $0x20, Y1, Y2
+	VPSRLQ   $0x20, Y0, Y3
+	VPMULUDQ Y0, Y2, Y2
+	VPMULUDQ Y1, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPSLLQ   $0x20, Y2, Y2
+	VPMULUDQ Y0, Y1, Y1
+	VPADDQ   Y2, Y1, Y1
+	VMOVUPS  Y1, (CX)
+	VMOVUPS  32(DX), Y1
+	VPSRLQ   $0x20, Y1, Y2
+	VPSRLQ   $0x20, Y0, Y3
+	VPMULUDQ Y0, Y2, Y2
+	VPMULUDQ Y1, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPSLLQ   $0x20, Y2, Y2
+	VPMULUDQ Y0, Y1, Y1
+	VPADDQ   Y2, Y1, Y1
+	VMOVUPS  Y1, 32(CX)
+	ADDQ     $0x00000040, CX
+	ADDQ     $0x00000040, DX
+	SUBQ     $0x00000008, AX
+	JMP      by2
+
+by2done:
+by1:
+	CMPQ     AX, $0x00000004
+	JL       by1done
+	VMOVUPS  (DX), Y1
+	VPSRLQ   $0x20, Y1, Y2
+	VPSRLQ   $0x20, Y0, Y3
+	VPMULUDQ Y0, Y2, Y2
+	VPMULUDQ Y1, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPSLLQ   $0x20, Y2, Y2
+	VPMULUDQ Y0, Y1, Y1
+	VPADDQ   Y2, Y1, Y1
+	VMOVUPS  Y1, (CX)
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, DX
+	SUBQ     $0x00000004, AX
+	JMP      by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSI64AVX2(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX2
+TEXT ·maxSI64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ      AX, $0x00000008
+	JL        by2done
+	VMOVUPS   (DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y1, Y0, Y1
+	VMOVUPS   Y1, (CX)
+	VMOVUPS   32(DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y1, Y0, Y1
+	VMOVUPS   Y1, 32(CX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000008, AX
+	JMP       by2
+
+by2done:
+by1:
+	CMPQ      AX, $0x00000004
+	JL        by1done
+	VMOVUPS   (DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y1, Y0, Y1
+	VMOVUPS   Y1, (CX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000004, AX
+	JMP       by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSI64AVX2(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX2
+TEXT ·minSI64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by2:
+	CMPQ      AX, $0x00000008
+	JL        by2done
+	VMOVUPS   (DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)
+	VMOVUPS   32(DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, 32(CX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000008, AX
+	JMP       by2
+
+by2done:
+by1:
+	CMPQ      AX, $0x00000004
+	JL        by1done
+	VMOVUPS   (DX), Y1
+	VPCMPGTQ  Y0, Y1, Y2
+	VPBLENDVB Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)
 	ADDQ      $0x00000020, CX
 	ADDQ      $0x00000020, DX
 	SUBQ      $0x00000004, AX

@@ -67,6 +67,31 @@ func reluU8AVX512(n int, dst *uint8, a *uint8)
 //go:noescape
 func signU8AVX512(n int, dst *uint8, a *uint8)
 
+// addSU8AVX512 is dst[i] = a[i] + *s for 0 <= i < n, a multiple of 64.
+//
+//go:noescape
+func addSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+
+// rsubSU8AVX512 is dst[i] = *s - a[i] for 0 <= i < n, a multiple of 64.
+//
+//go:noescape
+func rsubSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+
+// mulSU8AVX512 is dst[i] = a[i] * *s for 0 <= i < n, a multiple of 64.
+//
+//go:noescape
+func mulSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+
+// maxSU8AVX512 is dst[i] = max(a[i], *s) for 0 <= i < n, a multiple of 64.
+//
+//go:noescape
+func maxSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+
+// minSU8AVX512 is dst[i] = min(a[i], *s) for 0 <= i < n, a multiple of 64.
+//
+//go:noescape
+func minSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+
 // clampU8AVX512 is dst[i] = min(max(a[i], *lo), *hi) for 0 <= i < n, a multiple of 64.
 //
 //go:noescape
@@ -117,6 +142,31 @@ func reluI32AVX512(n int, dst *int32, a *int32)
 //go:noescape
 func signI32AVX512(n int, dst *int32, a *int32)
 
+// addSI32AVX512 is dst[i] = a[i] + *s for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func addSI32AVX512(n int, dst *int32, a *int32, s *int32)
+
+// rsubSI32AVX512 is dst[i] = *s - a[i] for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func rsubSI32AVX512(n int, dst *int32, a *int32, s *int32)
+
+// mulSI32AVX512 is dst[i] = a[i] * *s for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func mulSI32AVX512(n int, dst *int32, a *int32, s *int32)
+
+// maxSI32AVX512 is dst[i] = max(a[i], *s) for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func maxSI32AVX512(n int, dst *int32, a *int32, s *int32)
+
+// minSI32AVX512 is dst[i] = min(a[i], *s) for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
+func minSI32AVX512(n int, dst *int32, a *int32, s *int32)
+
 // clampI32AVX512 is dst[i] = min(max(a[i], *lo), *hi) for 0 <= i < n, a multiple of 16.
 //
 //go:noescape
@@ -166,6 +216,31 @@ func reluI64AVX512(n int, dst *int64, a *int64)
 //
 //go:noescape
 func signI64AVX512(n int, dst *int64, a *int64)
+
+// addSI64AVX512 is dst[i] = a[i] + *s for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func addSI64AVX512(n int, dst *int64, a *int64, s *int64)
+
+// rsubSI64AVX512 is dst[i] = *s - a[i] for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func rsubSI64AVX512(n int, dst *int64, a *int64, s *int64)
+
+// mulSI64AVX512 is dst[i] = a[i] * *s for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func mulSI64AVX512(n int, dst *int64, a *int64, s *int64)
+
+// maxSI64AVX512 is dst[i] = max(a[i], *s) for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func maxSI64AVX512(n int, dst *int64, a *int64, s *int64)
+
+// minSI64AVX512 is dst[i] = min(a[i], *s) for 0 <= i < n, a multiple of 8.
+//
+//go:noescape
+func minSI64AVX512(n int, dst *int64, a *int64, s *int64)
 
 // clampI64AVX512 is dst[i] = min(max(a[i], *lo), *hi) for 0 <= i < n, a multiple of 8.
 //

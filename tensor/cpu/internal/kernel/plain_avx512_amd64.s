@@ -653,6 +653,266 @@ by1done:
 	VZEROUPPER
 	RET
 
+// func addSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·addSU8AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000100
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPADDB  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPADDB  Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPADDB  Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPADDB  Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000040
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPADDB  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·rsubSU8AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000100
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPSUBB  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPSUBB  Z1, Z0, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPSUBB  Z1, Z0, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPSUBB  Z1, Z0, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000040
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPSUBB  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
+TEXT ·mulSU8AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000100
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMULLW Z0, Z1, Z2
+	VPSRLW  $0x08, Z1, Z1
+	VPSRLW  $0x08, Z0, Z3
+	VPMULLW Z3, Z1, Z1
+	VPSLLW  $0x08, Z1, Z1
+	VANDPS  ·const_lowByte+0(SB), Z2, Z2
+	VORPS   Z1, Z2, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMULLW Z0, Z1, Z2
+	VPSRLW  $0x08, Z1, Z1
+	VPSRLW  $0x08, Z0, Z3
+	VPMULLW Z3, Z1, Z1
+	VPSLLW  $0x08, Z1, Z1
+	VANDPS  ·const_lowByte+0(SB), Z2, Z2
+	VORPS   Z1, Z2, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMULLW Z0, Z1, Z2
+	VPSRLW  $0x08, Z1, Z1
+	VPSRLW  $0x08, Z0, Z3
+	VPMULLW Z3, Z1, Z1
+	VPSLLW  $0x08, Z1, Z1
+	VANDPS  ·const_lowByte+0(SB), Z2, Z2
+	VORPS   Z1, Z2, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMULLW Z0, Z1, Z2
+	VPSRLW  $0x08, Z1, Z1
+	VPSRLW  $0x08, Z0, Z3
+	VPMULLW Z3, Z1, Z1
+	VPSLLW  $0x08, Z1, Z1
+	VANDPS  ·const_lowByte+0(SB), Z2, Z2
+	VORPS   Z1, Z2, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000040
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMULLW Z0, Z1, Z2
+	VPSRLW  $0x08, Z1, Z1
+	VPSRLW  $0x08, Z0, Z3
+	VPMULLW Z3, Z1, Z1
+	VPSLLW  $0x08, Z1, Z1
+	VANDPS  ·const_lowByte+0(SB), Z2, Z2
+	VORPS   Z1, Z2, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·maxSU8AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000100
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMAXUB Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMAXUB Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMAXUB Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMAXUB Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000040
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMAXUB Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSU8AVX512(n int, dst *uint8, a *uint8, s *uint8)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·minSU8AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTB (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000100
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000040
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
 // func clampU8AVX512(n int, dst *uint8, a *uint8, lo *uint8, hi *uint8)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·clampU8AVX512(SB), NOSPLIT, $0-40
@@ -1177,6 +1437,236 @@ by1done:
 	VZEROUPPER
 	RET
 
+// func addSI32AVX512(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX512F
+TEXT ·addSI32AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000040
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPADDD  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPADDD  Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPADDD  Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPADDD  Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPADDD  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSI32AVX512(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX512F
+TEXT ·rsubSI32AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000040
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPSUBD  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPSUBD  Z1, Z0, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPSUBD  Z1, Z0, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPSUBD  Z1, Z0, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPSUBD  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSI32AVX512(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX512F
+TEXT ·mulSI32AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000040
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMULLD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMULLD Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMULLD Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMULLD Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMULLD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSI32AVX512(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX512F
+TEXT ·maxSI32AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000040
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMAXSD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMAXSD Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMAXSD Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMAXSD Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMAXSD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSI32AVX512(n int, dst *int32, a *int32, s *int32)
+// Requires: AVX, AVX512F
+TEXT ·minSI32AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTD (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000040
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMINSD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMINSD Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMINSD Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMINSD Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000040, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMINSD Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
 // func clampI32AVX512(n int, dst *int32, a *int32, lo *int32, hi *int32)
 // Requires: AVX, AVX512F
 TEXT ·clampI32AVX512(SB), NOSPLIT, $0-40
@@ -1692,6 +2182,236 @@ by1:
 	VMOVUPS ·const_integerOne64+0(SB), Z1
 	VPMINSQ Z1, Z0, Z0
 	VMOVUPS Z0, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func addSI64AVX512(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX512F
+TEXT ·addSI64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000020
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPADDQ  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPADDQ  Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPADDQ  Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPADDQ  Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPADDQ  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func rsubSI64AVX512(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX512F
+TEXT ·rsubSI64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000020
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPSUBQ  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPSUBQ  Z1, Z0, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPSUBQ  Z1, Z0, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPSUBQ  Z1, Z0, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPSUBQ  Z1, Z0, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func mulSI64AVX512(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·mulSI64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000020
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMULLQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMULLQ Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMULLQ Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMULLQ Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMULLQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func maxSI64AVX512(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX512F
+TEXT ·maxSI64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000020
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMAXSQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMAXSQ Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMAXSQ Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMAXSQ Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMAXSQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1done:
+	VZEROUPPER
+	RET
+
+// func minSI64AVX512(n int, dst *int64, a *int64, s *int64)
+// Requires: AVX, AVX512F
+TEXT ·minSI64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         s+24(FP), AX
+	VPBROADCASTQ (AX), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         a+16(FP), DX
+
+by4:
+	CMPQ    AX, $0x00000020
+	JL      by4done
+	VMOVUPS (DX), Z1
+	VPMINSQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(DX), Z1
+	VPMINSQ Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS 128(DX), Z1
+	VPMINSQ Z0, Z1, Z1
+	VMOVUPS Z1, 128(CX)
+	VMOVUPS 192(DX), Z1
+	VPMINSQ Z0, Z1, Z1
+	VMOVUPS Z1, 192(CX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, AX
+	JMP     by4
+
+by4done:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1done
+	VMOVUPS (DX), Z1
+	VPMINSQ Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, DX
 	SUBQ    $0x00000008, AX

@@ -171,7 +171,38 @@ func (p plainSet) arithmetic(t numberType) {
 		})
 	}
 	p.unary(t)
+	p.withScalar(t)
 	p.clamp(t)
+}
+
+// withScalar writes operations of numbers and one number.
+func (p plainSet) withScalar(t numberType) {
+	group := p.width() / t.size
+	for _, o := range []struct {
+		name, doc string
+		f         func(a, s vreg) vreg
+	}{
+		{"AddS", "a[i] + *s", func(a, s vreg) vreg { return p.op(map[int]func(...Op){1: VPADDB, 4: VPADDD, 8: VPADDQ}[t.size], s, a) }},
+		{"RSubS", "*s - a[i]", func(a, s vreg) vreg { return p.op(map[int]func(...Op){1: VPSUBB, 4: VPSUBD, 8: VPSUBQ}[t.size], a, s) }},
+		{"MulS", "a[i] * *s", func(a, s vreg) vreg { return p.mul(t, a, s) }},
+		{"MaxS", "max(a[i], *s)", func(a, s vreg) vreg { return p.extreme(t, true, a, s) }},
+		{"MinS", "min(a[i], *s)", func(a, s vreg) vreg { return p.extreme(t, false, a, s) }},
+	} {
+		name := map[string]string{"AddS": "addS", "RSubS": "rsubS", "MulS": "mulS", "MaxS": "maxS", "MinS": "minS"}[o.name]
+		plainKernels = append(plainKernels, plainKernel{name + t.name, t.name + "." + o.name, fmt.Sprintf("%sGo[%s]", name, t.elem), "scalarBy", group})
+		p.text(name+t.name, fmt.Sprintf("n int, dst *%[1]s, a *%[1]s, s *%[1]s", t.elem),
+			fmt.Sprintf("is dst[i] = %s for 0 <= i < n, a multiple of %d.", o.doc, group))
+		s := p.spread(t, "s")
+		p.rounds(t, t, false, group, func(dst, a, _ Mem) { VMOVUPS(o.f(p.load(a), s), dst) })
+		p.ret()
+	}
+}
+
+// spread returns a vector of the number that argument arg points to.
+func (p plainSet) spread(t numberType, arg string) vreg {
+	v := p.vec()
+	map[int]func(...Op){1: VPBROADCASTB, 4: VPBROADCASTD, 8: VPBROADCASTQ}[t.size](Mem{Base: Load(Param(arg), GP64())}, v)
+	return v
 }
 
 // unary writes neg, abs, relu and sign of integers.
@@ -216,12 +247,7 @@ func (p plainSet) clamp(t numberType) {
 	plainKernels = append(plainKernels, plainKernel{"clamp" + t.name, t.name + ".Clamp", fmt.Sprintf("clampGo[%s]", t.elem), "clampBy", group})
 	p.text("clamp"+t.name, fmt.Sprintf("n int, dst *%[1]s, a *%[1]s, lo *%[1]s, hi *%[1]s", t.elem),
 		fmt.Sprintf("is dst[i] = min(max(a[i], *lo), *hi) for 0 <= i < n, a multiple of %d.", group))
-	spread := func(arg string) vreg {
-		v := p.vec()
-		map[int]func(...Op){1: VPBROADCASTB, 4: VPBROADCASTD, 8: VPBROADCASTQ}[t.size](Mem{Base: Load(Param(arg), GP64())}, v)
-		return v
-	}
-	lo, hi := spread("lo"), spread("hi")
+	lo, hi := p.spread(t, "lo"), p.spread(t, "hi")
 	p.rounds(t, t, false, group, func(dst, a, _ Mem) {
 		VMOVUPS(p.extreme(t, false, p.extreme(t, true, p.load(a), lo), hi), dst)
 	})
