@@ -61,6 +61,9 @@ func TestLeaveKeepsResults(t *testing.T) {
 	recorded := map[string]func(s *tensor.Session) []*tensor.Tensor{
 		"a transformer's step": layer(2, 4, 2, 50, 8, 0.35, true),
 		"updates by products":  func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, false) },
+		"rows of 16 bits": func(s *tensor.Session) []*tensor.Tensor {
+			return []*tensor.Tensor{tensor.Rand(s, tensor.BF16, 3, 70).Softmax(-1)}
+		},
 	}
 	for seed := *randomSeed; seed < *randomSeed+programs(25, 100); seed++ {
 		recorded[fmt.Sprintf("seed %d", seed)] = func(s *tensor.Session) []*tensor.Tensor {

@@ -185,7 +185,7 @@ func foldRows[T, A any](s *compile.Step, g folding, f rows[T, A]) lowered {
 				if st != 1 {
 					most = foldRow
 				}
-				for lo := 0; lo < n; lo += most {
+				for lo := 0; lo < n && !r.stopped(); lo += most {
 					v := f.row(r, piece(r, in, o+lo*st, min(most, n-lo), st))
 					if first {
 						first, a = false, v
