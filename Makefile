@@ -83,7 +83,7 @@ race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the ro
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
 
 purego: tools-race tools-gen tools-s3 tools-mpi tools-slurm tools-python tools-ptx tools-cuda ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 CGO_ENABLED=0 $(GO) test -timeout 30m $(JOBS) $(PACKAGES)
 	cd collective/launch/kubernetes && $(GO) test .
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.

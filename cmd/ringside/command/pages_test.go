@@ -49,6 +49,7 @@ var elsewhere = map[string]string{
 	"systemctl":                      "a user's systemd",
 	"./run.sh":                       "TestBundle",
 	"ringside up --device cuda":      "TestUpOnGPUs",
+	"ringside train --device cuda":   "TestTrainOnGPUs",
 	"ringside worker --device":       "a GPU",
 	"ringside plan dump --session":   "TestPlanDumpSession",
 	"ringside bench":                 "TestBench",
