@@ -23,6 +23,9 @@ func TestInstallable(t *testing.T) {
 	}
 	list, err := exec.Command("git", "ls-files").Output()
 	if err != nil {
+		if _, none := os.Stat(".git"); none == nil {
+			t.Fatalf("git ls-files in a clone: %v", err)
+		}
 		t.Skip("this is no clone")
 	}
 	bytes, seen := int64(0), map[string]string{}
