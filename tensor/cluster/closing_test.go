@@ -67,9 +67,7 @@ func TestInterruptedFlush(t *testing.T) {
 	if _, err := tensor.Data[int64](x); err != nil { // the connection is there
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(worker, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, worker)
 	defer syscall.Kill(worker, syscall.SIGCONT)
 	const flushes = 100
 	ctx.over.Store(true)

@@ -78,8 +78,11 @@ func gone(pid int) bool {
 
 // state is the letter by which the kernel says what a process is doing, 0 when there is
 // none.
-func state(pid int) byte {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func state(pid int) byte { return stateIn("/proc/" + strconv.Itoa(pid)) }
+
+// stateIn reads the state in a folder of a process, or of one of its threads.
+func stateIn(dir string) byte {
+	b, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return 0
 	}
@@ -95,6 +98,20 @@ func state(pid int) byte {
 func released(pid int) bool {
 	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	return err != nil || gone(pid) && len(threads) < 2
+}
+
+// stop sends a process SIGSTOP and waits until no thread of it runs any more: kill returns
+// earlier, while those on other CPUs still work.
+func stop(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, fmt.Sprintf("process %d stops", pid), func() bool {
+		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
+		return err == nil && len(threads) > 0 &&
+			!slices.ContainsFunc(threads, func(dir string) bool { return stateIn(dir) != 'T' })
+	})
 }
 
 // until asks every millisecond, until true or the end of patience.
@@ -161,10 +178,7 @@ func TestAllKilled(t *testing.T) {
 	// An owner that is stopped can't see its dispatcher's end, nor take away what that
 	// left. The other way round the kernel continues a stopped dispatcher when its owner
 	// ends.
-	if err := syscall.Kill(owner.Process.Pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the owner stops", func() bool { return state(owner.Process.Pid) == 'T' })
+	stop(t, owner.Process.Pid)
 	kill(t, pids[0])
 	until(t, "the dispatcher ends", func() bool { return gone(pids[0]) })
 	kill(t, owner.Process.Pid)
@@ -232,9 +246,7 @@ func TestStuck(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := c.Parts()
-	if err := syscall.Kill(parts[0].PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, parts[0].PID)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
