@@ -13,6 +13,7 @@ import (
 func (s *suite) edges(t *testing.T) {
 	t.Run("log-sum-exp", s.logSumExp)
 	t.Run("halves", s.roundedOnce)
+	t.Run("fulls", s.fullOfHalves)
 	t.Run("losses", s.infiniteLogits)
 	t.Run("gradient of a product", s.prodGrad)
 	t.Run("integers and bools", s.integersAndBools)
@@ -43,6 +44,33 @@ func (s *suite) roundedOnce(t *testing.T) {
 	want(t, "attention of f16 with large scores", y, 1e-3, 0.7310585786, 0.2689414214)
 	if y.DType() != tensor.F16 {
 		t.Errorf("attention of f16 is %v", y)
+	}
+}
+
+// fullOfHalves: a number is rounded to f32 and then to 16 bits, as PyTorch does, also
+// where the result is far from the number: beyond a tie, an overflow, a subnormal.
+func (s *suite) fullOfHalves(t *testing.T) {
+	sess := s.session(t)
+	for _, c := range []struct {
+		d       tensor.DType
+		x, want float64
+	}{
+		{tensor.F16, 1 + 1./(1<<11) + 1./(1<<40), 1}, {tensor.BF16, 1 + 1./(1<<8) + 1./(1<<40), 1},
+		{tensor.F16, 1e300, inf}, {tensor.BF16, -1e300, -inf}, {tensor.F16, 65520, inf}, {tensor.BF16, nan, nan},
+		{tensor.F16, 6e-8, 1. / (1 << 24)}, {tensor.BF16, 1e-50, 0}, {tensor.F16, -2.5, -2.5},
+	} {
+		for _, shape := range [][]int{{}, {3}, {70, 33}, {0, 4}} {
+			x := tensor.Full(sess, c.d, c.x, shape...)
+			values := make([]float64, tensor.Shape(shape).Elems())
+			for i := range values {
+				values[i] = c.want
+			}
+			want(t, fmt.Sprintf("full of %v %v", c.d, c.x), x, 0, values...)
+			for i := range values {
+				values[i] = c.want + c.want
+			}
+			want(t, fmt.Sprintf("full of %v %v with itself", c.d, c.x), x.Add(x).Cast(tensor.F64), 0, values...)
+		}
 	}
 }
 

@@ -67,6 +67,17 @@ out0 is %1`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 	}
 }
 
+func TestFullHalfIsNoCast(t *testing.T) {
+	expect(t, `
+out0:f16[2 3] = full s0 [7 2 3]
+out1:bf16[2 3] = full s1 [8 2 3]
+out0 is %1
+out1 is %3`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(tensor.Full(s, tensor.F16, 2, 2, 3))
+		sc.Keep(tensor.Full(s, tensor.BF16, 3, 2, 3))
+	})
+}
+
 func TestChainsBecomeTiles(t *testing.T) {
 	expect(t, `
 out0:f32[2 3] = {exp add mul} in0:f32[2 3] in1:f32[2 3]/[0 1]+0 s0
