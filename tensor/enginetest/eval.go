@@ -259,7 +259,7 @@ var floatOps = withNumberOps(map[tensor.Op]func(x []float64) float64{
 	}),
 
 	tensor.OpDiv:         onTwo(func(a, b float64) float64 { return a / b }),
-	tensor.OpPow:         onTwo(math.Pow),
+	tensor.OpPow:         onTwo(elementary.Pow),
 	tensor.OpTanhGrad:    onTwo(func(a, b float64) float64 { return b * (1 - a*a) }),
 	tensor.OpSigmoidGrad: onTwo(func(a, b float64) float64 { return b * a * (1 - a) }),
 	tensor.OpReluGrad: onTwo(func(a, b float64) float64 {

@@ -1252,6 +1252,26 @@ DATA ·const_gelu964+48(SB)/8, $0x3fcb6676bf7450f0
 DATA ·const_gelu964+56(SB)/8, $0x3fcb6676bf7450f0
 GLOBL ·const_gelu964(SB), RODATA|NOPTR, $64
 
+DATA ·const_twoThirds64+0(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+8(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+16(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+24(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+32(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+40(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+48(SB)/8, $0x3fe5555555555555
+DATA ·const_twoThirds64+56(SB)/8, $0x3fe5555555555555
+GLOBL ·const_twoThirds64(SB), RODATA|NOPTR, $64
+
+DATA ·const_twoThirdsRest64+0(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+8(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+16(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+24(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+32(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+40(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+48(SB)/8, $0x3c85555555555555
+DATA ·const_twoThirdsRest64+56(SB)/8, $0x3c85555555555555
+GLOBL ·const_twoThirdsRest64(SB), RODATA|NOPTR, $64
+
 DATA ·const_twoOverPi64+0(SB)/8, $0x3fe45f306dc9c883
 DATA ·const_twoOverPi64+8(SB)/8, $0x3fe45f306dc9c883
 DATA ·const_twoOverPi64+16(SB)/8, $0x3fe45f306dc9c883
@@ -1601,6 +1621,116 @@ DATA ·const_expc064+40(SB)/8, $0x3fe0000000000000
 DATA ·const_expc064+48(SB)/8, $0x3fe0000000000000
 DATA ·const_expc064+56(SB)/8, $0x3fe0000000000000
 GLOBL ·const_expc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc1064+0(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+8(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+16(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+24(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+32(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+40(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+48(SB)/8, $0x3fb47ae147ae147b
+DATA ·const_powc1064+56(SB)/8, $0x3fb47ae147ae147b
+GLOBL ·const_powc1064(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc964+0(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+8(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+16(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+24(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+32(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+40(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+48(SB)/8, $0x3fb642c8590b2164
+DATA ·const_powc964+56(SB)/8, $0x3fb642c8590b2164
+GLOBL ·const_powc964(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc864+0(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+8(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+16(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+24(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+32(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+40(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+48(SB)/8, $0x3fb8618618618618
+DATA ·const_powc864+56(SB)/8, $0x3fb8618618618618
+GLOBL ·const_powc864(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc764+0(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+8(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+16(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+24(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+32(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+40(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+48(SB)/8, $0x3fbaf286bca1af28
+DATA ·const_powc764+56(SB)/8, $0x3fbaf286bca1af28
+GLOBL ·const_powc764(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc664+0(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+8(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+16(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+24(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+32(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+40(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+48(SB)/8, $0x3fbe1e1e1e1e1e1e
+DATA ·const_powc664+56(SB)/8, $0x3fbe1e1e1e1e1e1e
+GLOBL ·const_powc664(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc564+0(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+8(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+16(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+24(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+32(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+40(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+48(SB)/8, $0x3fc1111111111111
+DATA ·const_powc564+56(SB)/8, $0x3fc1111111111111
+GLOBL ·const_powc564(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc464+0(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+8(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+16(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+24(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+32(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+40(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+48(SB)/8, $0x3fc3b13b13b13b14
+DATA ·const_powc464+56(SB)/8, $0x3fc3b13b13b13b14
+GLOBL ·const_powc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc364+0(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+8(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+16(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+24(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+32(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+40(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+48(SB)/8, $0x3fc745d1745d1746
+DATA ·const_powc364+56(SB)/8, $0x3fc745d1745d1746
+GLOBL ·const_powc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc264+0(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+8(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+16(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+24(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+32(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+40(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+48(SB)/8, $0x3fcc71c71c71c71c
+DATA ·const_powc264+56(SB)/8, $0x3fcc71c71c71c71c
+GLOBL ·const_powc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc164+0(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+8(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+16(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+24(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+32(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+40(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+48(SB)/8, $0x3fd2492492492492
+DATA ·const_powc164+56(SB)/8, $0x3fd2492492492492
+GLOBL ·const_powc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_powc064+0(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+8(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+16(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+24(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+32(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+40(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+48(SB)/8, $0x3fd999999999999a
+DATA ·const_powc064+56(SB)/8, $0x3fd999999999999a
+GLOBL ·const_powc064(SB), RODATA|NOPTR, $64
 
 DATA ·const_logc864+0(SB)/8, $0x3fbaf286bca1af28
 DATA ·const_logc864+8(SB)/8, $0x3fbaf286bca1af28

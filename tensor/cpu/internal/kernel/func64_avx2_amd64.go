@@ -32,6 +32,31 @@ func siluF64AVX2(n int, out0 *float64, in0 *float64)
 //go:noescape
 func geluTanhF64AVX2(n int, out0 *float64, in0 *float64)
 
+// expSumF64AVX2 is out0 = e^(in0*s0+s1), and returns its sum.
+//
+//go:noescape
+func expSumF64AVX2(n int, out0 *float64, in0 *float64, s0 float64, s1 float64) (r0 float64)
+
+// expTotalF64AVX2 returns the sum of e^(in0*s0+s1).
+//
+//go:noescape
+func expTotalF64AVX2(n int, in0 *float64, s0 float64, s1 float64) (r0 float64)
+
+// dlogsmF64AVX2 is out0 = in1 - e^in0*s0.
+//
+//go:noescape
+func dlogsmF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
+
+// powF64AVX2 is out0 = in0 to the power of in1.
+//
+//go:noescape
+func powF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64)
+
+// powSF64AVX2 is out0 = in0 to the power of s0.
+//
+//go:noescape
+func powSF64AVX2(n int, out0 *float64, in0 *float64, s0 float64)
+
 // absMaxF64AVX2 returns the largest |in0|; NaN count or not.
 //
 //go:noescape

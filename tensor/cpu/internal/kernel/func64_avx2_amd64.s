@@ -1202,6 +1202,1231 @@ done:
 	VZEROUPPER
 	RET
 
+// func expSumF64AVX2(n int, out0 *float64, in0 *float64, s0 float64, s1 float64) (r0 float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expSumF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Y0
+	VMOVUPS      ·const_zero64+0(SB), Y1
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Y2
+	VBROADCASTSD s1+32(FP), Y3
+	XORQ         BX, BX
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (DX)(BX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y0, Y0
+	VMOVUPS     Y5, (CX)(BX*8)
+	VMOVUPS     32(DX)(BX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y1, Y1
+	VMOVUPS     Y5, 32(CX)(BX*8)
+	ADDQ        $0x00000008, BX
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(BX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y0, Y0
+	VMOVUPS     Y5, (CX)(BX*8)
+	ADDQ        $0x00000004, BX
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), SI
+	SHLQ        $0x02, AX
+	SUBQ        AX, SI
+	VMOVUPS     (SI), Y4
+	VMASKMOVPS  (DX)(BX*8), Y4, Y5
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     ·const_expMax64+0(SB), Y2
+	VMINPD      Y3, Y2, Y2
+	VMOVUPS     ·const_expMin64+0(SB), Y3
+	VMAXPD      Y2, Y3, Y3
+	VMULPD      ·const_log2e64+0(SB), Y3, Y2
+	VROUNDPD    $0x08, Y2, Y2
+	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y3
+	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y3
+	VMOVUPS     ·const_expc1164+0(SB), Y5
+	VFMADD213PD ·const_expc1064+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc964+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc864+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc764+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc664+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc564+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc464+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc364+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc264+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc164+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc064+0(SB), Y3, Y5
+	VMULPD      Y3, Y3, Y6
+	VFMADD213PD Y3, Y6, Y5
+	VADDPD      ·const_one64+0(SB), Y5, Y3
+	VCVTPD2DQY  Y2, X2
+	VPSRAD      $0x01, X2, X5
+	VPSUBD      X5, X2, X2
+	VPMOVSXDQ   X5, Y5
+	VPADDQ      ·const_bias64+0(SB), Y5, Y5
+	VPSLLQ      $0x34, Y5, Y5
+	VMULPD      Y5, Y3, Y3
+	VPMOVSXDQ   X2, Y2
+	VPADDQ      ·const_bias64+0(SB), Y2, Y2
+	VPSLLQ      $0x34, Y2, Y2
+	VMULPD      Y2, Y3, Y3
+	VMOVUPS     ·const_zero64+0(SB), Y2
+	VBLENDVPS   Y4, Y3, Y2, Y2
+	VADDPD      Y2, Y0, Y0
+	VMASKMOVPS  Y3, Y4, (CX)(BX*8)
+
+done:
+	VADDPD     Y1, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VMOVSD     X0, r0+40(FP)
+	VZEROUPPER
+	RET
+
+// func expTotalF64AVX2(n int, in0 *float64, s0 float64, s1 float64) (r0 float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expTotalF64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Y0
+	VMOVUPS      ·const_zero64+0(SB), Y1
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	VBROADCASTSD s0+16(FP), Y2
+	VBROADCASTSD s1+24(FP), Y3
+	XORQ         DX, DX
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (CX)(DX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y0, Y0
+	VMOVUPS     32(CX)(DX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y1, Y1
+	ADDQ        $0x00000008, DX
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (CX)(DX*8), Y4
+	VMOVAPS     Y3, Y5
+	VFMADD231PD Y2, Y4, Y5
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y5, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y5
+	VMAXPD      Y4, Y5, Y5
+	VMULPD      ·const_log2e64+0(SB), Y5, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y5
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS     ·const_expc1164+0(SB), Y6
+	VFMADD213PD ·const_expc1064+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc964+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc864+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc764+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc664+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc564+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc464+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc364+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc264+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc164+0(SB), Y5, Y6
+	VFMADD213PD ·const_expc064+0(SB), Y5, Y6
+	VMULPD      Y5, Y5, Y7
+	VFMADD213PD Y5, Y7, Y6
+	VADDPD      ·const_one64+0(SB), Y6, Y5
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X6
+	VPSUBD      X6, X4, X4
+	VPMOVSXDQ   X6, Y6
+	VPADDQ      ·const_bias64+0(SB), Y6, Y6
+	VPSLLQ      $0x34, Y6, Y6
+	VMULPD      Y6, Y5, Y5
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y5, Y5
+	VADDPD      Y5, Y0, Y0
+	ADDQ        $0x00000004, DX
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), BX
+	SHLQ        $0x02, AX
+	SUBQ        AX, BX
+	VMOVUPS     (BX), Y4
+	VMASKMOVPS  (CX)(DX*8), Y4, Y5
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     ·const_expMax64+0(SB), Y2
+	VMINPD      Y3, Y2, Y2
+	VMOVUPS     ·const_expMin64+0(SB), Y3
+	VMAXPD      Y2, Y3, Y3
+	VMULPD      ·const_log2e64+0(SB), Y3, Y2
+	VROUNDPD    $0x08, Y2, Y2
+	VFMADD231PD ·const_ln2hi64+0(SB), Y2, Y3
+	VFMADD231PD ·const_ln2lo64+0(SB), Y2, Y3
+	VMOVUPS     ·const_expc1164+0(SB), Y5
+	VFMADD213PD ·const_expc1064+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc964+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc864+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc764+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc664+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc564+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc464+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc364+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc264+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc164+0(SB), Y3, Y5
+	VFMADD213PD ·const_expc064+0(SB), Y3, Y5
+	VMULPD      Y3, Y3, Y6
+	VFMADD213PD Y3, Y6, Y5
+	VADDPD      ·const_one64+0(SB), Y5, Y3
+	VCVTPD2DQY  Y2, X2
+	VPSRAD      $0x01, X2, X5
+	VPSUBD      X5, X2, X2
+	VPMOVSXDQ   X5, Y5
+	VPADDQ      ·const_bias64+0(SB), Y5, Y5
+	VPSLLQ      $0x34, Y5, Y5
+	VMULPD      Y5, Y3, Y3
+	VPMOVSXDQ   X2, Y2
+	VPADDQ      ·const_bias64+0(SB), Y2, Y2
+	VPSLLQ      $0x34, Y2, Y2
+	VMULPD      Y2, Y3, Y3
+	VMOVUPS     ·const_zero64+0(SB), Y2
+	VBLENDVPS   Y4, Y3, Y2, Y2
+	VADDPD      Y2, Y0, Y0
+
+done:
+	VADDPD     Y1, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VMOVSD     X0, r0+32(FP)
+	VZEROUPPER
+	RET
+
+// func dlogsmF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dlogsmF64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (DX)(SI*8), Y1
+	VMOVUPS     (BX)(SI*8), Y2
+	VMOVUPS     ·const_expMax64+0(SB), Y3
+	VMINPD      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin64+0(SB), Y1
+	VMAXPD      Y3, Y1, Y1
+	VMULPD      ·const_log2e64+0(SB), Y1, Y3
+	VROUNDPD    $0x08, Y3, Y3
+	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y1
+	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y1
+	VMOVUPS     ·const_expc1164+0(SB), Y4
+	VFMADD213PD ·const_expc1064+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc964+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc864+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc764+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc664+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc564+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc464+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc364+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc264+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc164+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc064+0(SB), Y1, Y4
+	VMULPD      Y1, Y1, Y5
+	VFMADD213PD Y1, Y5, Y4
+	VADDPD      ·const_one64+0(SB), Y4, Y1
+	VCVTPD2DQY  Y3, X3
+	VPSRAD      $0x01, X3, X4
+	VPSUBD      X4, X3, X3
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y1, Y1
+	VPMOVSXDQ   X3, Y3
+	VPADDQ      ·const_bias64+0(SB), Y3, Y3
+	VPSLLQ      $0x34, Y3, Y3
+	VMULPD      Y3, Y1, Y1
+	VMULPD      Y0, Y1, Y1
+	VSUBPD      Y1, Y2, Y1
+	VMOVUPS     Y1, (CX)(SI*8)
+	VMOVUPS     32(DX)(SI*8), Y1
+	VMOVUPS     32(BX)(SI*8), Y2
+	VMOVUPS     ·const_expMax64+0(SB), Y3
+	VMINPD      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin64+0(SB), Y1
+	VMAXPD      Y3, Y1, Y1
+	VMULPD      ·const_log2e64+0(SB), Y1, Y3
+	VROUNDPD    $0x08, Y3, Y3
+	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y1
+	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y1
+	VMOVUPS     ·const_expc1164+0(SB), Y4
+	VFMADD213PD ·const_expc1064+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc964+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc864+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc764+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc664+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc564+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc464+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc364+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc264+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc164+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc064+0(SB), Y1, Y4
+	VMULPD      Y1, Y1, Y5
+	VFMADD213PD Y1, Y5, Y4
+	VADDPD      ·const_one64+0(SB), Y4, Y1
+	VCVTPD2DQY  Y3, X3
+	VPSRAD      $0x01, X3, X4
+	VPSUBD      X4, X3, X3
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y1, Y1
+	VPMOVSXDQ   X3, Y3
+	VPADDQ      ·const_bias64+0(SB), Y3, Y3
+	VPSLLQ      $0x34, Y3, Y3
+	VMULPD      Y3, Y1, Y1
+	VMULPD      Y0, Y1, Y1
+	VSUBPD      Y1, Y2, Y1
+	VMOVUPS     Y1, 32(CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(SI*8), Y1
+	VMOVUPS     (BX)(SI*8), Y2
+	VMOVUPS     ·const_expMax64+0(SB), Y3
+	VMINPD      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin64+0(SB), Y1
+	VMAXPD      Y3, Y1, Y1
+	VMULPD      ·const_log2e64+0(SB), Y1, Y3
+	VROUNDPD    $0x08, Y3, Y3
+	VFMADD231PD ·const_ln2hi64+0(SB), Y3, Y1
+	VFMADD231PD ·const_ln2lo64+0(SB), Y3, Y1
+	VMOVUPS     ·const_expc1164+0(SB), Y4
+	VFMADD213PD ·const_expc1064+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc964+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc864+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc764+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc664+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc564+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc464+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc364+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc264+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc164+0(SB), Y1, Y4
+	VFMADD213PD ·const_expc064+0(SB), Y1, Y4
+	VMULPD      Y1, Y1, Y5
+	VFMADD213PD Y1, Y5, Y4
+	VADDPD      ·const_one64+0(SB), Y4, Y1
+	VCVTPD2DQY  Y3, X3
+	VPSRAD      $0x01, X3, X4
+	VPSUBD      X4, X3, X3
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y1, Y1
+	VPMOVSXDQ   X3, Y3
+	VPADDQ      ·const_bias64+0(SB), Y3, Y3
+	VPSLLQ      $0x34, Y3, Y3
+	VMULPD      Y3, Y1, Y1
+	VMULPD      Y0, Y1, Y1
+	VSUBPD      Y1, Y2, Y1
+	VMOVUPS     Y1, (CX)(SI*8)
+	ADDQ        $0x00000004, SI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y1
+	VMASKMOVPS  (DX)(SI*8), Y1, Y2
+	VMASKMOVPS  (BX)(SI*8), Y1, Y3
+	VMOVUPS     ·const_expMax64+0(SB), Y4
+	VMINPD      Y2, Y4, Y4
+	VMOVUPS     ·const_expMin64+0(SB), Y2
+	VMAXPD      Y4, Y2, Y2
+	VMULPD      ·const_log2e64+0(SB), Y2, Y4
+	VROUNDPD    $0x08, Y4, Y4
+	VFMADD231PD ·const_ln2hi64+0(SB), Y4, Y2
+	VFMADD231PD ·const_ln2lo64+0(SB), Y4, Y2
+	VMOVUPS     ·const_expc1164+0(SB), Y5
+	VFMADD213PD ·const_expc1064+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc964+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc864+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc764+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc664+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc564+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc464+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc364+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc264+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc164+0(SB), Y2, Y5
+	VFMADD213PD ·const_expc064+0(SB), Y2, Y5
+	VMULPD      Y2, Y2, Y6
+	VFMADD213PD Y2, Y6, Y5
+	VADDPD      ·const_one64+0(SB), Y5, Y2
+	VCVTPD2DQY  Y4, X4
+	VPSRAD      $0x01, X4, X5
+	VPSUBD      X5, X4, X4
+	VPMOVSXDQ   X5, Y5
+	VPADDQ      ·const_bias64+0(SB), Y5, Y5
+	VPSLLQ      $0x34, Y5, Y5
+	VMULPD      Y5, Y2, Y2
+	VPMOVSXDQ   X4, Y4
+	VPADDQ      ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ      $0x34, Y4, Y4
+	VMULPD      Y4, Y2, Y2
+	VMULPD      Y0, Y2, Y0
+	VSUBPD      Y0, Y3, Y0
+	VMASKMOVPS  Y0, Y1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func powF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·powF64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
+
+one:
+	CMPQ         AX, $0x00000004
+	JL           last
+	VMOVUPS      (DX)(SI*8), Y0
+	VMOVUPS      (BX)(SI*8), Y1
+	VANDPS       ·const_abs64+0(SB), Y0, Y2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Y2, Y3
+	VMULPD       ·const_two5464+0(SB), Y2, Y4
+	VBLENDVPS    Y3, Y4, Y2, Y4
+	VPADDQ       ·const_logBias64+0(SB), Y4, Y4
+	VPSRLQ       $0x34, Y4, Y5
+	VORPS        ·const_two5264+0(SB), Y5, Y5
+	VSUBPD       ·const_two52And102464+0(SB), Y5, Y5
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VBLENDVPS    Y3, ·const_fiftyFour64+0(SB), Y6, Y3
+	VSUBPD       Y3, Y5, Y3
+	VANDPS       ·const_mantissa64+0(SB), Y4, Y4
+	VPADDQ       ·const_rootHalf64+0(SB), Y4, Y4
+	VADDPD       ·const_one64+0(SB), Y4, Y5
+	VSUBPD       ·const_one64+0(SB), Y5, Y6
+	VSUBPD       Y6, Y4, Y6
+	VMOVUPS      ·const_one64+0(SB), Y7
+	VDIVPD       Y5, Y7, Y7
+	VSUBPD       ·const_one64+0(SB), Y4, Y4
+	VMULPD       Y7, Y4, Y8
+	VFNMADD231PD Y8, Y5, Y4
+	VFNMADD231PD Y8, Y6, Y4
+	VMULPD       Y7, Y4, Y4
+	VMULPD       Y8, Y8, Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB231PD  Y8, Y8, Y6
+	VFMADD231PD  Y8, Y4, Y6
+	VFMADD231PD  Y4, Y8, Y6
+	VMULPD       Y5, Y8, Y7
+	VMOVAPS      Y7, Y9
+	VFMSUB231PD  Y5, Y8, Y9
+	VFMADD231PD  Y5, Y4, Y9
+	VFMADD231PD  Y6, Y8, Y9
+	VMULPD       Y5, Y7, Y6
+	VMOVUPS      ·const_powc1064+0(SB), Y10
+	VFMADD213PD  ·const_powc964+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc864+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc764+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc664+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc564+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc464+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc364+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc264+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc164+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc064+0(SB), Y5, Y10
+	VMULPD       Y6, Y10, Y5
+	VMOVUPS      ·const_twoThirds64+0(SB), Y6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Y10
+	VMULPD       Y7, Y6, Y11
+	VMOVAPS      Y11, Y12
+	VFMSUB231PD  Y7, Y6, Y12
+	VFMADD231PD  Y7, Y10, Y12
+	VMOVAPS      Y12, Y7
+	VFMADD231PD  Y9, Y6, Y7
+	VADDPD       Y7, Y5, Y5
+	VADDPD       Y4, Y4, Y4
+	VADDPD       Y4, Y5, Y4
+	VFNMADD231PD ·const_ln2lo64+0(SB), Y3, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Y3, Y5
+	VADDPD       Y8, Y8, Y3
+	VADDPD       Y3, Y5, Y6
+	VSUBPD       Y5, Y6, Y5
+	VSUBPD       Y5, Y3, Y3
+	VADDPD       Y11, Y6, Y5
+	VSUBPD       Y6, Y5, Y6
+	VSUBPD       Y6, Y11, Y6
+	VADDPD       Y3, Y4, Y3
+	VADDPD       Y6, Y3, Y3
+	VADDPD       Y3, Y5, Y4
+	VSUBPD       Y5, Y4, Y5
+	VSUBPD       Y5, Y3, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y2, Y5
+	VBLENDVPS    Y5, ·const_minusInf64+0(SB), Y4, Y4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Y2, Y5
+	VBLENDVPS    Y5, Y2, Y4, Y2
+	VMULPD       Y2, Y1, Y4
+	VMOVAPS      Y4, Y5
+	VFMSUB231PD  Y2, Y1, Y5
+	VFMADD231PD  Y3, Y1, Y5
+	VANDPS       ·const_abs64+0(SB), Y4, Y3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Y3, Y3
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VBLENDVPS    Y3, Y5, Y6, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y2, Y2
+	VBLENDVPS    Y2, ·const_zero64+0(SB), Y4, Y2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y1, Y4
+	VBLENDVPS    Y4, ·const_zero64+0(SB), Y2, Y2
+	VMOVUPS      ·const_expMax64+0(SB), Y4
+	VMINPD       Y2, Y4, Y4
+	VMOVUPS      ·const_expMin64+0(SB), Y2
+	VMAXPD       Y4, Y2, Y2
+	VMULPD       ·const_log2e64+0(SB), Y2, Y4
+	VROUNDPD     $0x08, Y4, Y4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Y4, Y2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Y4, Y2
+	VADDPD       Y3, Y2, Y2
+	VMOVUPS      ·const_expc1164+0(SB), Y3
+	VFMADD213PD  ·const_expc1064+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc964+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc864+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc764+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc664+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc564+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc464+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc364+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc264+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc164+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc064+0(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y5
+	VFMADD213PD  Y2, Y5, Y3
+	VADDPD       ·const_one64+0(SB), Y3, Y2
+	VCVTPD2DQY   Y4, X3
+	VPSRAD       $0x01, X3, X4
+	VPSUBD       X4, X3, X3
+	VPMOVSXDQ    X4, Y4
+	VPADDQ       ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y2, Y2
+	VPMOVSXDQ    X3, Y3
+	VPADDQ       ·const_bias64+0(SB), Y3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VMULPD       Y3, Y2, Y2
+	VMULPD       ·const_half64+0(SB), Y1, Y3
+	VROUNDPD     $0x08, Y1, Y4
+	VCMPPD       $0x00, Y1, Y4, Y1
+	VROUNDPD     $0x08, Y3, Y4
+	VCMPPD       $0x00, Y3, Y4, Y3
+	VMOVUPS      ·const_sign64+0(SB), Y4
+	VBLENDVPS    Y3, ·const_zero64+0(SB), Y4, Y3
+	VMOVUPS      ·const_zero64+0(SB), Y4
+	VBLENDVPS    Y1, Y3, Y4, Y3
+	VANDPS       Y0, Y3, Y3
+	VXORPS       Y3, Y2, Y2
+	VMOVUPS      ·const_nan64+0(SB), Y3
+	VBLENDVPS    Y1, Y2, Y3, Y1
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Y0, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VCMPPD       $0x11, ·const_zero64+0(SB), Y0, Y0
+	VBLENDVPS    Y0, Y1, Y2, Y0
+	VMOVUPS      Y0, (CX)(SI*8)
+	ADDQ         $0x00000004, SI
+	SUBQ         $0x00000004, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	LEAQ         ·const_lanes+64(SB), DI
+	SHLQ         $0x02, AX
+	SUBQ         AX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (DX)(SI*8), Y0, Y1
+	VMASKMOVPS   (BX)(SI*8), Y0, Y2
+	VANDPS       ·const_abs64+0(SB), Y1, Y3
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Y3, Y4
+	VMULPD       ·const_two5464+0(SB), Y3, Y5
+	VBLENDVPS    Y4, Y5, Y3, Y5
+	VPADDQ       ·const_logBias64+0(SB), Y5, Y5
+	VPSRLQ       $0x34, Y5, Y6
+	VORPS        ·const_two5264+0(SB), Y6, Y6
+	VSUBPD       ·const_two52And102464+0(SB), Y6, Y6
+	VMOVUPS      ·const_zero64+0(SB), Y7
+	VBLENDVPS    Y4, ·const_fiftyFour64+0(SB), Y7, Y4
+	VSUBPD       Y4, Y6, Y4
+	VANDPS       ·const_mantissa64+0(SB), Y5, Y5
+	VPADDQ       ·const_rootHalf64+0(SB), Y5, Y5
+	VADDPD       ·const_one64+0(SB), Y5, Y6
+	VSUBPD       ·const_one64+0(SB), Y6, Y7
+	VSUBPD       Y7, Y5, Y7
+	VMOVUPS      ·const_one64+0(SB), Y8
+	VDIVPD       Y6, Y8, Y8
+	VSUBPD       ·const_one64+0(SB), Y5, Y5
+	VMULPD       Y8, Y5, Y9
+	VFNMADD231PD Y9, Y6, Y5
+	VFNMADD231PD Y9, Y7, Y5
+	VMULPD       Y8, Y5, Y5
+	VMULPD       Y9, Y9, Y6
+	VMOVAPS      Y6, Y7
+	VFMSUB231PD  Y9, Y9, Y7
+	VFMADD231PD  Y9, Y5, Y7
+	VFMADD231PD  Y5, Y9, Y7
+	VMULPD       Y6, Y9, Y8
+	VMOVAPS      Y8, Y10
+	VFMSUB231PD  Y6, Y9, Y10
+	VFMADD231PD  Y6, Y5, Y10
+	VFMADD231PD  Y7, Y9, Y10
+	VMULPD       Y6, Y8, Y7
+	VMOVUPS      ·const_powc1064+0(SB), Y11
+	VFMADD213PD  ·const_powc964+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc864+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc764+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc664+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc564+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc464+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc364+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc264+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc164+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc064+0(SB), Y6, Y11
+	VMULPD       Y7, Y11, Y6
+	VMOVUPS      ·const_twoThirds64+0(SB), Y7
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Y11
+	VMULPD       Y8, Y7, Y12
+	VMOVAPS      Y12, Y13
+	VFMSUB231PD  Y8, Y7, Y13
+	VFMADD231PD  Y8, Y11, Y13
+	VMOVAPS      Y13, Y8
+	VFMADD231PD  Y10, Y7, Y8
+	VADDPD       Y8, Y6, Y6
+	VADDPD       Y5, Y5, Y5
+	VADDPD       Y5, Y6, Y5
+	VFNMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VFNMADD231PD ·const_ln2hi64+0(SB), Y4, Y6
+	VADDPD       Y9, Y9, Y4
+	VADDPD       Y4, Y6, Y7
+	VSUBPD       Y6, Y7, Y6
+	VSUBPD       Y6, Y4, Y4
+	VADDPD       Y12, Y7, Y6
+	VSUBPD       Y7, Y6, Y7
+	VSUBPD       Y7, Y12, Y7
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y7, Y4, Y4
+	VADDPD       Y4, Y6, Y5
+	VSUBPD       Y6, Y5, Y6
+	VSUBPD       Y6, Y4, Y4
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y3, Y6
+	VBLENDVPS    Y6, ·const_minusInf64+0(SB), Y5, Y5
+	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y6
+	VBLENDVPS    Y6, Y3, Y5, Y3
+	VMULPD       Y3, Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB231PD  Y3, Y2, Y6
+	VFMADD231PD  Y4, Y2, Y6
+	VANDPS       ·const_abs64+0(SB), Y5, Y4
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Y4, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y7
+	VBLENDVPS    Y4, Y6, Y7, Y4
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y3, Y3
+	VBLENDVPS    Y3, ·const_zero64+0(SB), Y5, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y2, Y5
+	VBLENDVPS    Y5, ·const_zero64+0(SB), Y3, Y3
+	VMOVUPS      ·const_expMax64+0(SB), Y5
+	VMINPD       Y3, Y5, Y5
+	VMOVUPS      ·const_expMin64+0(SB), Y3
+	VMAXPD       Y5, Y3, Y3
+	VMULPD       ·const_log2e64+0(SB), Y3, Y5
+	VROUNDPD     $0x08, Y5, Y5
+	VFMADD231PD  ·const_ln2hi64+0(SB), Y5, Y3
+	VFMADD231PD  ·const_ln2lo64+0(SB), Y5, Y3
+	VADDPD       Y4, Y3, Y3
+	VMOVUPS      ·const_expc1164+0(SB), Y4
+	VFMADD213PD  ·const_expc1064+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc964+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc864+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc764+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc664+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc564+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc464+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc364+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc264+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc164+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc064+0(SB), Y3, Y4
+	VMULPD       Y3, Y3, Y6
+	VFMADD213PD  Y3, Y6, Y4
+	VADDPD       ·const_one64+0(SB), Y4, Y3
+	VCVTPD2DQY   Y5, X4
+	VPSRAD       $0x01, X4, X5
+	VPSUBD       X5, X4, X4
+	VPMOVSXDQ    X5, Y5
+	VPADDQ       ·const_bias64+0(SB), Y5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VMULPD       Y5, Y3, Y3
+	VPMOVSXDQ    X4, Y4
+	VPADDQ       ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y3, Y3
+	VMULPD       ·const_half64+0(SB), Y2, Y4
+	VROUNDPD     $0x08, Y2, Y5
+	VCMPPD       $0x00, Y2, Y5, Y2
+	VROUNDPD     $0x08, Y4, Y5
+	VCMPPD       $0x00, Y4, Y5, Y4
+	VMOVUPS      ·const_sign64+0(SB), Y5
+	VBLENDVPS    Y4, ·const_zero64+0(SB), Y5, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y5
+	VBLENDVPS    Y2, Y4, Y5, Y4
+	VANDPS       Y1, Y4, Y4
+	VXORPS       Y4, Y3, Y3
+	VMOVUPS      ·const_nan64+0(SB), Y4
+	VBLENDVPS    Y2, Y3, Y4, Y2
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VCMPPD       $0x11, ·const_zero64+0(SB), Y1, Y1
+	VBLENDVPS    Y1, Y2, Y3, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func powSF64AVX2(n int, out0 *float64, in0 *float64, s0 float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·powSF64AVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Y0
+	XORQ         BX, BX
+
+one:
+	CMPQ         AX, $0x00000004
+	JL           last
+	VMOVUPS      (DX)(BX*8), Y1
+	VANDPS       ·const_abs64+0(SB), Y1, Y2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Y2, Y3
+	VMULPD       ·const_two5464+0(SB), Y2, Y4
+	VBLENDVPS    Y3, Y4, Y2, Y4
+	VPADDQ       ·const_logBias64+0(SB), Y4, Y4
+	VPSRLQ       $0x34, Y4, Y5
+	VORPS        ·const_two5264+0(SB), Y5, Y5
+	VSUBPD       ·const_two52And102464+0(SB), Y5, Y5
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VBLENDVPS    Y3, ·const_fiftyFour64+0(SB), Y6, Y3
+	VSUBPD       Y3, Y5, Y3
+	VANDPS       ·const_mantissa64+0(SB), Y4, Y4
+	VPADDQ       ·const_rootHalf64+0(SB), Y4, Y4
+	VADDPD       ·const_one64+0(SB), Y4, Y5
+	VSUBPD       ·const_one64+0(SB), Y5, Y6
+	VSUBPD       Y6, Y4, Y6
+	VMOVUPS      ·const_one64+0(SB), Y7
+	VDIVPD       Y5, Y7, Y7
+	VSUBPD       ·const_one64+0(SB), Y4, Y4
+	VMULPD       Y7, Y4, Y8
+	VFNMADD231PD Y8, Y5, Y4
+	VFNMADD231PD Y8, Y6, Y4
+	VMULPD       Y7, Y4, Y4
+	VMULPD       Y8, Y8, Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB231PD  Y8, Y8, Y6
+	VFMADD231PD  Y8, Y4, Y6
+	VFMADD231PD  Y4, Y8, Y6
+	VMULPD       Y5, Y8, Y7
+	VMOVAPS      Y7, Y9
+	VFMSUB231PD  Y5, Y8, Y9
+	VFMADD231PD  Y5, Y4, Y9
+	VFMADD231PD  Y6, Y8, Y9
+	VMULPD       Y5, Y7, Y6
+	VMOVUPS      ·const_powc1064+0(SB), Y10
+	VFMADD213PD  ·const_powc964+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc864+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc764+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc664+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc564+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc464+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc364+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc264+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc164+0(SB), Y5, Y10
+	VFMADD213PD  ·const_powc064+0(SB), Y5, Y10
+	VMULPD       Y6, Y10, Y5
+	VMOVUPS      ·const_twoThirds64+0(SB), Y6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Y10
+	VMULPD       Y7, Y6, Y11
+	VMOVAPS      Y11, Y12
+	VFMSUB231PD  Y7, Y6, Y12
+	VFMADD231PD  Y7, Y10, Y12
+	VMOVAPS      Y12, Y7
+	VFMADD231PD  Y9, Y6, Y7
+	VADDPD       Y7, Y5, Y5
+	VADDPD       Y4, Y4, Y4
+	VADDPD       Y4, Y5, Y4
+	VFNMADD231PD ·const_ln2lo64+0(SB), Y3, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Y3, Y5
+	VADDPD       Y8, Y8, Y3
+	VADDPD       Y3, Y5, Y6
+	VSUBPD       Y5, Y6, Y5
+	VSUBPD       Y5, Y3, Y3
+	VADDPD       Y11, Y6, Y5
+	VSUBPD       Y6, Y5, Y6
+	VSUBPD       Y6, Y11, Y6
+	VADDPD       Y3, Y4, Y3
+	VADDPD       Y6, Y3, Y3
+	VADDPD       Y3, Y5, Y4
+	VSUBPD       Y5, Y4, Y5
+	VSUBPD       Y5, Y3, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y2, Y5
+	VBLENDVPS    Y5, ·const_minusInf64+0(SB), Y4, Y4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Y2, Y5
+	VBLENDVPS    Y5, Y2, Y4, Y2
+	VMULPD       Y2, Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMSUB231PD  Y2, Y0, Y5
+	VFMADD231PD  Y3, Y0, Y5
+	VANDPS       ·const_abs64+0(SB), Y4, Y3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Y3, Y3
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VBLENDVPS    Y3, Y5, Y6, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y2, Y2
+	VBLENDVPS    Y2, ·const_zero64+0(SB), Y4, Y2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y0, Y4
+	VBLENDVPS    Y4, ·const_zero64+0(SB), Y2, Y2
+	VMOVUPS      ·const_expMax64+0(SB), Y4
+	VMINPD       Y2, Y4, Y4
+	VMOVUPS      ·const_expMin64+0(SB), Y2
+	VMAXPD       Y4, Y2, Y2
+	VMULPD       ·const_log2e64+0(SB), Y2, Y4
+	VROUNDPD     $0x08, Y4, Y4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Y4, Y2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Y4, Y2
+	VADDPD       Y3, Y2, Y2
+	VMOVUPS      ·const_expc1164+0(SB), Y3
+	VFMADD213PD  ·const_expc1064+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc964+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc864+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc764+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc664+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc564+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc464+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc364+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc264+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc164+0(SB), Y2, Y3
+	VFMADD213PD  ·const_expc064+0(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y5
+	VFMADD213PD  Y2, Y5, Y3
+	VADDPD       ·const_one64+0(SB), Y3, Y2
+	VCVTPD2DQY   Y4, X3
+	VPSRAD       $0x01, X3, X4
+	VPSUBD       X4, X3, X3
+	VPMOVSXDQ    X4, Y4
+	VPADDQ       ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y2, Y2
+	VPMOVSXDQ    X3, Y3
+	VPADDQ       ·const_bias64+0(SB), Y3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VMULPD       Y3, Y2, Y2
+	VMULPD       ·const_half64+0(SB), Y0, Y3
+	VROUNDPD     $0x08, Y0, Y4
+	VCMPPD       $0x00, Y0, Y4, Y4
+	VROUNDPD     $0x08, Y3, Y5
+	VCMPPD       $0x00, Y3, Y5, Y3
+	VMOVUPS      ·const_sign64+0(SB), Y5
+	VBLENDVPS    Y3, ·const_zero64+0(SB), Y5, Y3
+	VMOVUPS      ·const_zero64+0(SB), Y5
+	VBLENDVPS    Y4, Y3, Y5, Y3
+	VANDPS       Y1, Y3, Y3
+	VXORPS       Y3, Y2, Y2
+	VMOVUPS      ·const_nan64+0(SB), Y3
+	VBLENDVPS    Y4, Y2, Y3, Y3
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Y1, Y4
+	VBLENDVPS    Y4, Y2, Y3, Y3
+	VCMPPD       $0x11, ·const_zero64+0(SB), Y1, Y1
+	VBLENDVPS    Y1, Y3, Y2, Y1
+	VMOVUPS      Y1, (CX)(BX*8)
+	ADDQ         $0x00000004, BX
+	SUBQ         $0x00000004, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	LEAQ         ·const_lanes+64(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y1
+	VMASKMOVPS   (DX)(BX*8), Y1, Y2
+	VANDPS       ·const_abs64+0(SB), Y2, Y3
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Y3, Y4
+	VMULPD       ·const_two5464+0(SB), Y3, Y5
+	VBLENDVPS    Y4, Y5, Y3, Y5
+	VPADDQ       ·const_logBias64+0(SB), Y5, Y5
+	VPSRLQ       $0x34, Y5, Y6
+	VORPS        ·const_two5264+0(SB), Y6, Y6
+	VSUBPD       ·const_two52And102464+0(SB), Y6, Y6
+	VMOVUPS      ·const_zero64+0(SB), Y7
+	VBLENDVPS    Y4, ·const_fiftyFour64+0(SB), Y7, Y4
+	VSUBPD       Y4, Y6, Y4
+	VANDPS       ·const_mantissa64+0(SB), Y5, Y5
+	VPADDQ       ·const_rootHalf64+0(SB), Y5, Y5
+	VADDPD       ·const_one64+0(SB), Y5, Y6
+	VSUBPD       ·const_one64+0(SB), Y6, Y7
+	VSUBPD       Y7, Y5, Y7
+	VMOVUPS      ·const_one64+0(SB), Y8
+	VDIVPD       Y6, Y8, Y8
+	VSUBPD       ·const_one64+0(SB), Y5, Y5
+	VMULPD       Y8, Y5, Y9
+	VFNMADD231PD Y9, Y6, Y5
+	VFNMADD231PD Y9, Y7, Y5
+	VMULPD       Y8, Y5, Y5
+	VMULPD       Y9, Y9, Y6
+	VMOVAPS      Y6, Y7
+	VFMSUB231PD  Y9, Y9, Y7
+	VFMADD231PD  Y9, Y5, Y7
+	VFMADD231PD  Y5, Y9, Y7
+	VMULPD       Y6, Y9, Y8
+	VMOVAPS      Y8, Y10
+	VFMSUB231PD  Y6, Y9, Y10
+	VFMADD231PD  Y6, Y5, Y10
+	VFMADD231PD  Y7, Y9, Y10
+	VMULPD       Y6, Y8, Y7
+	VMOVUPS      ·const_powc1064+0(SB), Y11
+	VFMADD213PD  ·const_powc964+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc864+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc764+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc664+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc564+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc464+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc364+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc264+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc164+0(SB), Y6, Y11
+	VFMADD213PD  ·const_powc064+0(SB), Y6, Y11
+	VMULPD       Y7, Y11, Y6
+	VMOVUPS      ·const_twoThirds64+0(SB), Y7
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Y11
+	VMULPD       Y8, Y7, Y12
+	VMOVAPS      Y12, Y13
+	VFMSUB231PD  Y8, Y7, Y13
+	VFMADD231PD  Y8, Y11, Y13
+	VMOVAPS      Y13, Y8
+	VFMADD231PD  Y10, Y7, Y8
+	VADDPD       Y8, Y6, Y6
+	VADDPD       Y5, Y5, Y5
+	VADDPD       Y5, Y6, Y5
+	VFNMADD231PD ·const_ln2lo64+0(SB), Y4, Y5
+	VMOVUPS      ·const_zero64+0(SB), Y6
+	VFNMADD231PD ·const_ln2hi64+0(SB), Y4, Y6
+	VADDPD       Y9, Y9, Y4
+	VADDPD       Y4, Y6, Y7
+	VSUBPD       Y6, Y7, Y6
+	VSUBPD       Y6, Y4, Y4
+	VADDPD       Y12, Y7, Y6
+	VSUBPD       Y7, Y6, Y7
+	VSUBPD       Y7, Y12, Y7
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y7, Y4, Y4
+	VADDPD       Y4, Y6, Y5
+	VSUBPD       Y6, Y5, Y6
+	VSUBPD       Y6, Y4, Y4
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y3, Y6
+	VBLENDVPS    Y6, ·const_minusInf64+0(SB), Y5, Y5
+	VCMPPD       $0x15, ·const_inf64+0(SB), Y3, Y6
+	VBLENDVPS    Y6, Y3, Y5, Y3
+	VMULPD       Y3, Y0, Y5
+	VMOVAPS      Y5, Y6
+	VFMSUB231PD  Y3, Y0, Y6
+	VFMADD231PD  Y4, Y0, Y6
+	VANDPS       ·const_abs64+0(SB), Y5, Y4
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Y4, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y7
+	VBLENDVPS    Y4, Y6, Y7, Y4
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y3, Y3
+	VBLENDVPS    Y3, ·const_zero64+0(SB), Y5, Y3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Y0, Y5
+	VBLENDVPS    Y5, ·const_zero64+0(SB), Y3, Y3
+	VMOVUPS      ·const_expMax64+0(SB), Y5
+	VMINPD       Y3, Y5, Y5
+	VMOVUPS      ·const_expMin64+0(SB), Y3
+	VMAXPD       Y5, Y3, Y3
+	VMULPD       ·const_log2e64+0(SB), Y3, Y5
+	VROUNDPD     $0x08, Y5, Y5
+	VFMADD231PD  ·const_ln2hi64+0(SB), Y5, Y3
+	VFMADD231PD  ·const_ln2lo64+0(SB), Y5, Y3
+	VADDPD       Y4, Y3, Y3
+	VMOVUPS      ·const_expc1164+0(SB), Y4
+	VFMADD213PD  ·const_expc1064+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc964+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc864+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc764+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc664+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc564+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc464+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc364+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc264+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc164+0(SB), Y3, Y4
+	VFMADD213PD  ·const_expc064+0(SB), Y3, Y4
+	VMULPD       Y3, Y3, Y6
+	VFMADD213PD  Y3, Y6, Y4
+	VADDPD       ·const_one64+0(SB), Y4, Y3
+	VCVTPD2DQY   Y5, X4
+	VPSRAD       $0x01, X4, X5
+	VPSUBD       X5, X4, X4
+	VPMOVSXDQ    X5, Y5
+	VPADDQ       ·const_bias64+0(SB), Y5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VMULPD       Y5, Y3, Y3
+	VPMOVSXDQ    X4, Y4
+	VPADDQ       ·const_bias64+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y3, Y3
+	VMULPD       ·const_half64+0(SB), Y0, Y4
+	VROUNDPD     $0x08, Y0, Y5
+	VCMPPD       $0x00, Y0, Y5, Y0
+	VROUNDPD     $0x08, Y4, Y5
+	VCMPPD       $0x00, Y4, Y5, Y4
+	VMOVUPS      ·const_sign64+0(SB), Y5
+	VBLENDVPS    Y4, ·const_zero64+0(SB), Y5, Y4
+	VMOVUPS      ·const_zero64+0(SB), Y5
+	VBLENDVPS    Y0, Y4, Y5, Y4
+	VANDPS       Y2, Y4, Y4
+	VXORPS       Y4, Y3, Y3
+	VMOVUPS      ·const_nan64+0(SB), Y4
+	VBLENDVPS    Y0, Y3, Y4, Y0
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Y2, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y0
+	VCMPPD       $0x11, ·const_zero64+0(SB), Y2, Y2
+	VBLENDVPS    Y2, Y0, Y3, Y0
+	VMASKMOVPS   Y0, Y1, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func absMaxF64AVX2(n int, in0 *float64) (r0 float64)
 // Requires: AVX
 TEXT ·absMaxF64AVX2(SB), NOSPLIT, $0-24

@@ -1004,6 +1004,1077 @@ done:
 	VZEROUPPER
 	RET
 
+// func expSumF64AVX512(n int, out0 *float64, in0 *float64, s0 float64, s1 float64) (r0 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·expSumF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Z0
+	VMOVUPS      ·const_zero64+0(SB), Z1
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Z2
+	VBROADCASTSD s1+32(FP), Z3
+	XORQ         BX, BX
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(BX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z0, Z0
+	VMOVUPS     Z4, (CX)(BX*8)
+	VMOVUPS     64(DX)(BX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z1, Z1
+	VMOVUPS     Z4, 64(CX)(BX*8)
+	ADDQ        $0x00000010, BX
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(BX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z0, Z0
+	VMOVUPS     Z4, (CX)(BX*8)
+	ADDQ        $0x00000008, BX
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, SI
+	BZHIL       AX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (DX)(BX*8), K1, Z4
+	VFMADD231PD Z2, Z4, Z3
+	VMOVUPS     ·const_expMax64+0(SB), Z2
+	VMINPD      Z3, Z2, Z2
+	VMOVUPS     ·const_expMin64+0(SB), Z3
+	VMAXPD      Z2, Z3, Z3
+	VMULPD      ·const_log2e64+0(SB), Z3, Z2
+	VRNDSCALEPD $0x08, Z2, Z2
+	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z3
+	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z3
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z3, Z4
+	VMULPD      Z3, Z3, Z5
+	VFMADD213PD Z3, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z3
+	VSCALEFPD   Z2, Z3, Z2
+	VMOVUPS     ·const_zero64+0(SB), Z3
+	VBLENDMPS   Z2, Z3, K1, Z6
+	VADDPD      Z6, Z0, Z0
+	VMOVUPS     Z2, K1, (CX)(BX*8)
+
+done:
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VMOVSD     X0, r0+40(FP)
+	VZEROUPPER
+	RET
+
+// func expTotalF64AVX512(n int, in0 *float64, s0 float64, s1 float64) (r0 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·expTotalF64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Z0
+	VMOVUPS      ·const_zero64+0(SB), Z1
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	VBROADCASTSD s0+16(FP), Z2
+	VBROADCASTSD s1+24(FP), Z3
+	XORQ         DX, DX
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (CX)(DX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z0, Z0
+	VMOVUPS     64(CX)(DX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z1, Z1
+	ADDQ        $0x00000010, DX
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (CX)(DX*8), Z4
+	VMOVAPS     Z3, Z5
+	VFMADD231PD Z2, Z4, Z5
+	VMOVUPS     ·const_expMax64+0(SB), Z4
+	VMINPD      Z5, Z4, Z4
+	VMOVUPS     ·const_expMin64+0(SB), Z5
+	VMAXPD      Z4, Z5, Z5
+	VMULPD      ·const_log2e64+0(SB), Z5, Z4
+	VRNDSCALEPD $0x08, Z4, Z4
+	VFMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VFMADD231PD ·const_ln2lo64+0(SB), Z4, Z5
+	VMOVUPS     ·const_expc1164+0(SB), Z7
+	VFMADD213PD ·const_expc1064+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc964+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc864+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc764+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc664+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc564+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc464+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc364+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc264+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc164+0(SB), Z5, Z7
+	VFMADD213PD ·const_expc064+0(SB), Z5, Z7
+	VMULPD      Z5, Z5, Z8
+	VFMADD213PD Z5, Z8, Z7
+	VADDPD      ·const_one64+0(SB), Z7, Z5
+	VSCALEFPD   Z4, Z5, Z4
+	VADDPD      Z4, Z0, Z0
+	ADDQ        $0x00000008, DX
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, BX
+	BZHIL       AX, BX, BX
+	KMOVW       BX, K1
+	VMOVUPS.Z   (CX)(DX*8), K1, Z4
+	VFMADD231PD Z2, Z4, Z3
+	VMOVUPS     ·const_expMax64+0(SB), Z2
+	VMINPD      Z3, Z2, Z2
+	VMOVUPS     ·const_expMin64+0(SB), Z3
+	VMAXPD      Z2, Z3, Z3
+	VMULPD      ·const_log2e64+0(SB), Z3, Z2
+	VRNDSCALEPD $0x08, Z2, Z2
+	VFMADD231PD ·const_ln2hi64+0(SB), Z2, Z3
+	VFMADD231PD ·const_ln2lo64+0(SB), Z2, Z3
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z3, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z3, Z4
+	VMULPD      Z3, Z3, Z5
+	VFMADD213PD Z3, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z3
+	VSCALEFPD   Z2, Z3, Z2
+	VMOVUPS     ·const_zero64+0(SB), Z3
+	VBLENDMPS   Z2, Z3, K1, Z6
+	VADDPD      Z6, Z0, Z0
+
+done:
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VMOVSD     X0, r0+32(FP)
+	VZEROUPPER
+	RET
+
+// func dlogsmF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·dlogsmF64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(SI*8), Z1
+	VMOVUPS     (BX)(SI*8), Z2
+	VMOVUPS     ·const_expMax64+0(SB), Z3
+	VMINPD      Z1, Z3, Z3
+	VMOVUPS     ·const_expMin64+0(SB), Z1
+	VMAXPD      Z3, Z1, Z1
+	VMULPD      ·const_log2e64+0(SB), Z1, Z3
+	VRNDSCALEPD $0x08, Z3, Z3
+	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z1
+	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z1
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z1, Z4
+	VMULPD      Z1, Z1, Z5
+	VFMADD213PD Z1, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z1
+	VSCALEFPD   Z3, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VSUBPD      Z1, Z2, Z1
+	VMOVUPS     Z1, (CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Z1
+	VMOVUPS     64(BX)(SI*8), Z2
+	VMOVUPS     ·const_expMax64+0(SB), Z3
+	VMINPD      Z1, Z3, Z3
+	VMOVUPS     ·const_expMin64+0(SB), Z1
+	VMAXPD      Z3, Z1, Z1
+	VMULPD      ·const_log2e64+0(SB), Z1, Z3
+	VRNDSCALEPD $0x08, Z3, Z3
+	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z1
+	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z1
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z1, Z4
+	VMULPD      Z1, Z1, Z5
+	VFMADD213PD Z1, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z1
+	VSCALEFPD   Z3, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VSUBPD      Z1, Z2, Z1
+	VMOVUPS     Z1, 64(CX)(SI*8)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*8), Z1
+	VMOVUPS     (BX)(SI*8), Z2
+	VMOVUPS     ·const_expMax64+0(SB), Z3
+	VMINPD      Z1, Z3, Z3
+	VMOVUPS     ·const_expMin64+0(SB), Z1
+	VMAXPD      Z3, Z1, Z1
+	VMULPD      ·const_log2e64+0(SB), Z1, Z3
+	VRNDSCALEPD $0x08, Z3, Z3
+	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z1
+	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z1
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z1, Z4
+	VMULPD      Z1, Z1, Z5
+	VFMADD213PD Z1, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z1
+	VSCALEFPD   Z3, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VSUBPD      Z1, Z2, Z1
+	VMOVUPS     Z1, (CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*8), K1, Z1
+	VMOVUPS.Z   (BX)(SI*8), K1, Z2
+	VMOVUPS     ·const_expMax64+0(SB), Z3
+	VMINPD      Z1, Z3, Z3
+	VMOVUPS     ·const_expMin64+0(SB), Z1
+	VMAXPD      Z3, Z1, Z1
+	VMULPD      ·const_log2e64+0(SB), Z1, Z3
+	VRNDSCALEPD $0x08, Z3, Z3
+	VFMADD231PD ·const_ln2hi64+0(SB), Z3, Z1
+	VFMADD231PD ·const_ln2lo64+0(SB), Z3, Z1
+	VMOVUPS     ·const_expc1164+0(SB), Z4
+	VFMADD213PD ·const_expc1064+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc964+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc864+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc764+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc664+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc564+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc464+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc364+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc264+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc164+0(SB), Z1, Z4
+	VFMADD213PD ·const_expc064+0(SB), Z1, Z4
+	VMULPD      Z1, Z1, Z5
+	VFMADD213PD Z1, Z5, Z4
+	VADDPD      ·const_one64+0(SB), Z4, Z1
+	VSCALEFPD   Z3, Z1, Z1
+	VMULPD      Z0, Z1, Z0
+	VSUBPD      Z0, Z2, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func powF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·powF64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
+
+one:
+	CMPQ         AX, $0x00000008
+	JL           last
+	VMOVUPS      (DX)(SI*8), Z0
+	VMOVUPS      (BX)(SI*8), Z1
+	VANDPS       ·const_abs64+0(SB), Z0, Z2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Z2, K1
+	VMULPD       ·const_two5464+0(SB), Z2, Z3
+	VMOVAPS      Z2, Z4
+	VMOVAPD      Z3, K1, Z4
+	VPADDQ       ·const_logBias64+0(SB), Z4, Z3
+	VPSRLQ       $0x34, Z3, Z4
+	VORPS        ·const_two5264+0(SB), Z4, Z4
+	VSUBPD       ·const_two52And102464+0(SB), Z4, Z4
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VMOVUPD      ·const_fiftyFour64+0(SB), K1, Z5
+	VSUBPD       Z5, Z4, Z4
+	VANDPS       ·const_mantissa64+0(SB), Z3, Z3
+	VPADDQ       ·const_rootHalf64+0(SB), Z3, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z5
+	VSUBPD       ·const_one64+0(SB), Z5, Z6
+	VSUBPD       Z6, Z3, Z6
+	VMOVUPS      ·const_one64+0(SB), Z7
+	VDIVPD       Z5, Z7, Z7
+	VSUBPD       ·const_one64+0(SB), Z3, Z3
+	VMULPD       Z7, Z3, Z8
+	VFNMADD231PD Z8, Z5, Z3
+	VFNMADD231PD Z8, Z6, Z3
+	VMULPD       Z7, Z3, Z3
+	VMULPD       Z8, Z8, Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB231PD  Z8, Z8, Z6
+	VFMADD231PD  Z8, Z3, Z6
+	VFMADD231PD  Z3, Z8, Z6
+	VMULPD       Z5, Z8, Z7
+	VMOVAPS      Z7, Z9
+	VFMSUB231PD  Z5, Z8, Z9
+	VFMADD231PD  Z5, Z3, Z9
+	VFMADD231PD  Z6, Z8, Z9
+	VMULPD       Z5, Z7, Z6
+	VMOVUPS      ·const_powc1064+0(SB), Z10
+	VFMADD213PD  ·const_powc964+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc864+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc764+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc664+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc564+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc464+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc364+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc264+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc164+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc064+0(SB), Z5, Z10
+	VMULPD       Z6, Z10, Z5
+	VMOVUPS      ·const_twoThirds64+0(SB), Z6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Z10
+	VMULPD       Z7, Z6, Z11
+	VMOVAPS      Z11, Z12
+	VFMSUB231PD  Z7, Z6, Z12
+	VFMADD231PD  Z7, Z10, Z12
+	VMOVAPS      Z12, Z7
+	VFMADD231PD  Z9, Z6, Z7
+	VADDPD       Z7, Z5, Z5
+	VADDPD       Z3, Z3, Z3
+	VADDPD       Z3, Z5, Z3
+	VFNMADD231PD ·const_ln2lo64+0(SB), Z4, Z3
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VADDPD       Z8, Z8, Z4
+	VADDPD       Z4, Z5, Z6
+	VSUBPD       Z5, Z6, Z5
+	VSUBPD       Z5, Z4, Z4
+	VADDPD       Z11, Z6, Z5
+	VSUBPD       Z6, Z5, Z6
+	VSUBPD       Z6, Z11, Z6
+	VADDPD       Z4, Z3, Z3
+	VADDPD       Z6, Z3, Z3
+	VADDPD       Z3, Z5, Z4
+	VSUBPD       Z5, Z4, Z5
+	VSUBPD       Z5, Z3, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z2, K1
+	VMOVUPD      ·const_minusInf64+0(SB), K1, Z4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Z2, K1
+	VMOVAPD      Z2, K1, Z4
+	VMULPD       Z4, Z1, Z2
+	VMOVAPS      Z2, Z5
+	VFMSUB231PD  Z4, Z1, Z5
+	VFMADD231PD  Z3, Z1, Z5
+	VANDPS       ·const_abs64+0(SB), Z2, Z3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Z3, K1
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z5, K1, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z4, K1
+	VMOVUPD      ·const_zero64+0(SB), K1, Z2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z1, K1
+	VMOVUPD      ·const_zero64+0(SB), K1, Z2
+	VMOVUPS      ·const_expMax64+0(SB), Z4
+	VMINPD       Z2, Z4, Z4
+	VMOVUPS      ·const_expMin64+0(SB), Z2
+	VMAXPD       Z4, Z2, Z2
+	VMULPD       ·const_log2e64+0(SB), Z2, Z4
+	VRNDSCALEPD  $0x08, Z4, Z4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Z4, Z2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Z4, Z2
+	VADDPD       Z3, Z2, Z2
+	VMOVUPS      ·const_expc1164+0(SB), Z3
+	VFMADD213PD  ·const_expc1064+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc964+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc864+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc764+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc664+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc564+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc464+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc364+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc264+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc164+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc064+0(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z5
+	VFMADD213PD  Z2, Z5, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z2
+	VSCALEFPD    Z4, Z2, Z2
+	VMULPD       ·const_half64+0(SB), Z1, Z3
+	VRNDSCALEPD  $0x08, Z1, Z4
+	VCMPPD       $0x00, Z1, Z4, K1
+	VRNDSCALEPD  $0x08, Z3, Z1
+	VCMPPD       $0x00, Z3, Z1, K2
+	VMOVUPS      ·const_sign64+0(SB), Z1
+	VMOVUPD      ·const_zero64+0(SB), K2, Z1
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z1, K1, Z3
+	VANDPS       Z0, Z3, Z1
+	VXORPS       Z1, Z2, Z1
+	VMOVUPS      ·const_nan64+0(SB), Z2
+	VMOVAPD      Z1, K1, Z2
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Z0, K1
+	VMOVAPD      Z1, K1, Z2
+	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K1
+	VMOVAPS      Z1, Z0
+	VMOVAPD      Z2, K1, Z0
+	VMOVUPS      Z0, (CX)(SI*8)
+	ADDQ         $0x00000008, SI
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	MOVL         $0xffffffff, DI
+	BZHIL        AX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (DX)(SI*8), K1, Z0
+	VMOVUPS.Z    (BX)(SI*8), K1, Z1
+	VANDPS       ·const_abs64+0(SB), Z0, Z2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Z2, K2
+	VMULPD       ·const_two5464+0(SB), Z2, Z3
+	VMOVAPS      Z2, Z4
+	VMOVAPD      Z3, K2, Z4
+	VPADDQ       ·const_logBias64+0(SB), Z4, Z3
+	VPSRLQ       $0x34, Z3, Z4
+	VORPS        ·const_two5264+0(SB), Z4, Z4
+	VSUBPD       ·const_two52And102464+0(SB), Z4, Z4
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VMOVUPD      ·const_fiftyFour64+0(SB), K2, Z5
+	VSUBPD       Z5, Z4, Z4
+	VANDPS       ·const_mantissa64+0(SB), Z3, Z3
+	VPADDQ       ·const_rootHalf64+0(SB), Z3, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z5
+	VSUBPD       ·const_one64+0(SB), Z5, Z6
+	VSUBPD       Z6, Z3, Z6
+	VMOVUPS      ·const_one64+0(SB), Z7
+	VDIVPD       Z5, Z7, Z7
+	VSUBPD       ·const_one64+0(SB), Z3, Z3
+	VMULPD       Z7, Z3, Z8
+	VFNMADD231PD Z8, Z5, Z3
+	VFNMADD231PD Z8, Z6, Z3
+	VMULPD       Z7, Z3, Z3
+	VMULPD       Z8, Z8, Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB231PD  Z8, Z8, Z6
+	VFMADD231PD  Z8, Z3, Z6
+	VFMADD231PD  Z3, Z8, Z6
+	VMULPD       Z5, Z8, Z7
+	VMOVAPS      Z7, Z9
+	VFMSUB231PD  Z5, Z8, Z9
+	VFMADD231PD  Z5, Z3, Z9
+	VFMADD231PD  Z6, Z8, Z9
+	VMULPD       Z5, Z7, Z6
+	VMOVUPS      ·const_powc1064+0(SB), Z10
+	VFMADD213PD  ·const_powc964+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc864+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc764+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc664+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc564+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc464+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc364+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc264+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc164+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc064+0(SB), Z5, Z10
+	VMULPD       Z6, Z10, Z5
+	VMOVUPS      ·const_twoThirds64+0(SB), Z6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Z10
+	VMULPD       Z7, Z6, Z11
+	VMOVAPS      Z11, Z12
+	VFMSUB231PD  Z7, Z6, Z12
+	VFMADD231PD  Z7, Z10, Z12
+	VMOVAPS      Z12, Z7
+	VFMADD231PD  Z9, Z6, Z7
+	VADDPD       Z7, Z5, Z5
+	VADDPD       Z3, Z3, Z3
+	VADDPD       Z3, Z5, Z3
+	VFNMADD231PD ·const_ln2lo64+0(SB), Z4, Z3
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VADDPD       Z8, Z8, Z4
+	VADDPD       Z4, Z5, Z6
+	VSUBPD       Z5, Z6, Z5
+	VSUBPD       Z5, Z4, Z4
+	VADDPD       Z11, Z6, Z5
+	VSUBPD       Z6, Z5, Z6
+	VSUBPD       Z6, Z11, Z6
+	VADDPD       Z4, Z3, Z3
+	VADDPD       Z6, Z3, Z3
+	VADDPD       Z3, Z5, Z4
+	VSUBPD       Z5, Z4, Z5
+	VSUBPD       Z5, Z3, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z2, K2
+	VMOVUPD      ·const_minusInf64+0(SB), K2, Z4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Z2, K2
+	VMOVAPD      Z2, K2, Z4
+	VMULPD       Z4, Z1, Z2
+	VMOVAPS      Z2, Z5
+	VFMSUB231PD  Z4, Z1, Z5
+	VFMADD231PD  Z3, Z1, Z5
+	VANDPS       ·const_abs64+0(SB), Z2, Z3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Z3, K2
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z5, K2, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z4, K2
+	VMOVUPD      ·const_zero64+0(SB), K2, Z2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z1, K2
+	VMOVUPD      ·const_zero64+0(SB), K2, Z2
+	VMOVUPS      ·const_expMax64+0(SB), Z4
+	VMINPD       Z2, Z4, Z4
+	VMOVUPS      ·const_expMin64+0(SB), Z2
+	VMAXPD       Z4, Z2, Z2
+	VMULPD       ·const_log2e64+0(SB), Z2, Z4
+	VRNDSCALEPD  $0x08, Z4, Z4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Z4, Z2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Z4, Z2
+	VADDPD       Z3, Z2, Z2
+	VMOVUPS      ·const_expc1164+0(SB), Z3
+	VFMADD213PD  ·const_expc1064+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc964+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc864+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc764+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc664+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc564+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc464+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc364+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc264+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc164+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc064+0(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z5
+	VFMADD213PD  Z2, Z5, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z2
+	VSCALEFPD    Z4, Z2, Z2
+	VMULPD       ·const_half64+0(SB), Z1, Z3
+	VRNDSCALEPD  $0x08, Z1, Z4
+	VCMPPD       $0x00, Z1, Z4, K2
+	VRNDSCALEPD  $0x08, Z3, Z1
+	VCMPPD       $0x00, Z3, Z1, K3
+	VMOVUPS      ·const_sign64+0(SB), Z1
+	VMOVUPD      ·const_zero64+0(SB), K3, Z1
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z1, K2, Z3
+	VANDPS       Z0, Z3, Z1
+	VXORPS       Z1, Z2, Z1
+	VMOVUPS      ·const_nan64+0(SB), Z2
+	VMOVAPD      Z1, K2, Z2
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Z0, K2
+	VMOVAPD      Z1, K2, Z2
+	VCMPPD       $0x11, ·const_zero64+0(SB), Z0, K2
+	VMOVAPS      Z1, Z0
+	VMOVAPD      Z2, K2, Z0
+	VMOVUPS      Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func powSF64AVX512(n int, out0 *float64, in0 *float64, s0 float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·powSF64AVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Z0
+	XORQ         BX, BX
+
+one:
+	CMPQ         AX, $0x00000008
+	JL           last
+	VMOVUPS      (DX)(BX*8), Z1
+	VANDPS       ·const_abs64+0(SB), Z1, Z2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Z2, K1
+	VMULPD       ·const_two5464+0(SB), Z2, Z3
+	VMOVAPS      Z2, Z4
+	VMOVAPD      Z3, K1, Z4
+	VPADDQ       ·const_logBias64+0(SB), Z4, Z3
+	VPSRLQ       $0x34, Z3, Z4
+	VORPS        ·const_two5264+0(SB), Z4, Z4
+	VSUBPD       ·const_two52And102464+0(SB), Z4, Z4
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VMOVUPD      ·const_fiftyFour64+0(SB), K1, Z5
+	VSUBPD       Z5, Z4, Z4
+	VANDPS       ·const_mantissa64+0(SB), Z3, Z3
+	VPADDQ       ·const_rootHalf64+0(SB), Z3, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z5
+	VSUBPD       ·const_one64+0(SB), Z5, Z6
+	VSUBPD       Z6, Z3, Z6
+	VMOVUPS      ·const_one64+0(SB), Z7
+	VDIVPD       Z5, Z7, Z7
+	VSUBPD       ·const_one64+0(SB), Z3, Z3
+	VMULPD       Z7, Z3, Z8
+	VFNMADD231PD Z8, Z5, Z3
+	VFNMADD231PD Z8, Z6, Z3
+	VMULPD       Z7, Z3, Z3
+	VMULPD       Z8, Z8, Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB231PD  Z8, Z8, Z6
+	VFMADD231PD  Z8, Z3, Z6
+	VFMADD231PD  Z3, Z8, Z6
+	VMULPD       Z5, Z8, Z7
+	VMOVAPS      Z7, Z9
+	VFMSUB231PD  Z5, Z8, Z9
+	VFMADD231PD  Z5, Z3, Z9
+	VFMADD231PD  Z6, Z8, Z9
+	VMULPD       Z5, Z7, Z6
+	VMOVUPS      ·const_powc1064+0(SB), Z10
+	VFMADD213PD  ·const_powc964+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc864+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc764+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc664+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc564+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc464+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc364+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc264+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc164+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc064+0(SB), Z5, Z10
+	VMULPD       Z6, Z10, Z5
+	VMOVUPS      ·const_twoThirds64+0(SB), Z6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Z10
+	VMULPD       Z7, Z6, Z11
+	VMOVAPS      Z11, Z12
+	VFMSUB231PD  Z7, Z6, Z12
+	VFMADD231PD  Z7, Z10, Z12
+	VMOVAPS      Z12, Z7
+	VFMADD231PD  Z9, Z6, Z7
+	VADDPD       Z7, Z5, Z5
+	VADDPD       Z3, Z3, Z3
+	VADDPD       Z3, Z5, Z3
+	VFNMADD231PD ·const_ln2lo64+0(SB), Z4, Z3
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VADDPD       Z8, Z8, Z4
+	VADDPD       Z4, Z5, Z6
+	VSUBPD       Z5, Z6, Z5
+	VSUBPD       Z5, Z4, Z4
+	VADDPD       Z11, Z6, Z5
+	VSUBPD       Z6, Z5, Z6
+	VSUBPD       Z6, Z11, Z6
+	VADDPD       Z4, Z3, Z3
+	VADDPD       Z6, Z3, Z3
+	VADDPD       Z3, Z5, Z4
+	VSUBPD       Z5, Z4, Z5
+	VSUBPD       Z5, Z3, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z2, K1
+	VMOVUPD      ·const_minusInf64+0(SB), K1, Z4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Z2, K1
+	VMOVAPD      Z2, K1, Z4
+	VMULPD       Z4, Z0, Z2
+	VMOVAPS      Z2, Z5
+	VFMSUB231PD  Z4, Z0, Z5
+	VFMADD231PD  Z3, Z0, Z5
+	VANDPS       ·const_abs64+0(SB), Z2, Z3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Z3, K1
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z5, K1, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z4, K1
+	VMOVUPD      ·const_zero64+0(SB), K1, Z2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K1
+	VMOVUPD      ·const_zero64+0(SB), K1, Z2
+	VMOVUPS      ·const_expMax64+0(SB), Z4
+	VMINPD       Z2, Z4, Z4
+	VMOVUPS      ·const_expMin64+0(SB), Z2
+	VMAXPD       Z4, Z2, Z2
+	VMULPD       ·const_log2e64+0(SB), Z2, Z4
+	VRNDSCALEPD  $0x08, Z4, Z4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Z4, Z2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Z4, Z2
+	VADDPD       Z3, Z2, Z2
+	VMOVUPS      ·const_expc1164+0(SB), Z3
+	VFMADD213PD  ·const_expc1064+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc964+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc864+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc764+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc664+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc564+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc464+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc364+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc264+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc164+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc064+0(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z5
+	VFMADD213PD  Z2, Z5, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z2
+	VSCALEFPD    Z4, Z2, Z2
+	VMULPD       ·const_half64+0(SB), Z0, Z3
+	VRNDSCALEPD  $0x08, Z0, Z4
+	VCMPPD       $0x00, Z0, Z4, K1
+	VRNDSCALEPD  $0x08, Z3, Z4
+	VCMPPD       $0x00, Z3, Z4, K2
+	VMOVUPS      ·const_sign64+0(SB), Z3
+	VMOVUPD      ·const_zero64+0(SB), K2, Z3
+	VMOVUPS      ·const_zero64+0(SB), Z4
+	VMOVAPD      Z3, K1, Z4
+	VANDPS       Z1, Z4, Z3
+	VXORPS       Z3, Z2, Z2
+	VMOVUPS      ·const_nan64+0(SB), Z3
+	VMOVAPD      Z2, K1, Z3
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Z1, K1
+	VMOVAPD      Z2, K1, Z3
+	VCMPPD       $0x11, ·const_zero64+0(SB), Z1, K1
+	VMOVAPS      Z2, Z1
+	VMOVAPD      Z3, K1, Z1
+	VMOVUPS      Z1, (CX)(BX*8)
+	ADDQ         $0x00000008, BX
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	MOVL         $0xffffffff, SI
+	BZHIL        AX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (DX)(BX*8), K1, Z1
+	VANDPS       ·const_abs64+0(SB), Z1, Z2
+	VCMPPD       $0x11, ·const_minNormal64+0(SB), Z2, K2
+	VMULPD       ·const_two5464+0(SB), Z2, Z3
+	VMOVAPS      Z2, Z4
+	VMOVAPD      Z3, K2, Z4
+	VPADDQ       ·const_logBias64+0(SB), Z4, Z3
+	VPSRLQ       $0x34, Z3, Z4
+	VORPS        ·const_two5264+0(SB), Z4, Z4
+	VSUBPD       ·const_two52And102464+0(SB), Z4, Z4
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VMOVUPD      ·const_fiftyFour64+0(SB), K2, Z5
+	VSUBPD       Z5, Z4, Z4
+	VANDPS       ·const_mantissa64+0(SB), Z3, Z3
+	VPADDQ       ·const_rootHalf64+0(SB), Z3, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z5
+	VSUBPD       ·const_one64+0(SB), Z5, Z6
+	VSUBPD       Z6, Z3, Z6
+	VMOVUPS      ·const_one64+0(SB), Z7
+	VDIVPD       Z5, Z7, Z7
+	VSUBPD       ·const_one64+0(SB), Z3, Z3
+	VMULPD       Z7, Z3, Z8
+	VFNMADD231PD Z8, Z5, Z3
+	VFNMADD231PD Z8, Z6, Z3
+	VMULPD       Z7, Z3, Z3
+	VMULPD       Z8, Z8, Z5
+	VMOVAPS      Z5, Z6
+	VFMSUB231PD  Z8, Z8, Z6
+	VFMADD231PD  Z8, Z3, Z6
+	VFMADD231PD  Z3, Z8, Z6
+	VMULPD       Z5, Z8, Z7
+	VMOVAPS      Z7, Z9
+	VFMSUB231PD  Z5, Z8, Z9
+	VFMADD231PD  Z5, Z3, Z9
+	VFMADD231PD  Z6, Z8, Z9
+	VMULPD       Z5, Z7, Z6
+	VMOVUPS      ·const_powc1064+0(SB), Z10
+	VFMADD213PD  ·const_powc964+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc864+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc764+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc664+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc564+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc464+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc364+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc264+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc164+0(SB), Z5, Z10
+	VFMADD213PD  ·const_powc064+0(SB), Z5, Z10
+	VMULPD       Z6, Z10, Z5
+	VMOVUPS      ·const_twoThirds64+0(SB), Z6
+	VMOVUPS      ·const_twoThirdsRest64+0(SB), Z10
+	VMULPD       Z7, Z6, Z11
+	VMOVAPS      Z11, Z12
+	VFMSUB231PD  Z7, Z6, Z12
+	VFMADD231PD  Z7, Z10, Z12
+	VMOVAPS      Z12, Z7
+	VFMADD231PD  Z9, Z6, Z7
+	VADDPD       Z7, Z5, Z5
+	VADDPD       Z3, Z3, Z3
+	VADDPD       Z3, Z5, Z3
+	VFNMADD231PD ·const_ln2lo64+0(SB), Z4, Z3
+	VMOVUPS      ·const_zero64+0(SB), Z5
+	VFNMADD231PD ·const_ln2hi64+0(SB), Z4, Z5
+	VADDPD       Z8, Z8, Z4
+	VADDPD       Z4, Z5, Z6
+	VSUBPD       Z5, Z6, Z5
+	VSUBPD       Z5, Z4, Z4
+	VADDPD       Z11, Z6, Z5
+	VSUBPD       Z6, Z5, Z6
+	VSUBPD       Z6, Z11, Z6
+	VADDPD       Z4, Z3, Z3
+	VADDPD       Z6, Z3, Z3
+	VADDPD       Z3, Z5, Z4
+	VSUBPD       Z5, Z4, Z5
+	VSUBPD       Z5, Z3, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z2, K2
+	VMOVUPD      ·const_minusInf64+0(SB), K2, Z4
+	VCMPPD       $0x15, ·const_inf64+0(SB), Z2, K2
+	VMOVAPD      Z2, K2, Z4
+	VMULPD       Z4, Z0, Z2
+	VMOVAPS      Z2, Z5
+	VFMSUB231PD  Z4, Z0, Z5
+	VFMADD231PD  Z3, Z0, Z5
+	VANDPS       ·const_abs64+0(SB), Z2, Z3
+	VCMPPD       $0x11, ·const_exp2Max64+0(SB), Z3, K2
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z5, K2, Z3
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z4, K2
+	VMOVUPD      ·const_zero64+0(SB), K2, Z2
+	VCMPPD       $0x00, ·const_zero64+0(SB), Z0, K2
+	VMOVUPD      ·const_zero64+0(SB), K2, Z2
+	VMOVUPS      ·const_expMax64+0(SB), Z4
+	VMINPD       Z2, Z4, Z4
+	VMOVUPS      ·const_expMin64+0(SB), Z2
+	VMAXPD       Z4, Z2, Z2
+	VMULPD       ·const_log2e64+0(SB), Z2, Z4
+	VRNDSCALEPD  $0x08, Z4, Z4
+	VFMADD231PD  ·const_ln2hi64+0(SB), Z4, Z2
+	VFMADD231PD  ·const_ln2lo64+0(SB), Z4, Z2
+	VADDPD       Z3, Z2, Z2
+	VMOVUPS      ·const_expc1164+0(SB), Z3
+	VFMADD213PD  ·const_expc1064+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc964+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc864+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc764+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc664+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc564+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc464+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc364+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc264+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc164+0(SB), Z2, Z3
+	VFMADD213PD  ·const_expc064+0(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z5
+	VFMADD213PD  Z2, Z5, Z3
+	VADDPD       ·const_one64+0(SB), Z3, Z2
+	VSCALEFPD    Z4, Z2, Z2
+	VMULPD       ·const_half64+0(SB), Z0, Z3
+	VRNDSCALEPD  $0x08, Z0, Z4
+	VCMPPD       $0x00, Z0, Z4, K2
+	VRNDSCALEPD  $0x08, Z3, Z0
+	VCMPPD       $0x00, Z3, Z0, K3
+	VMOVUPS      ·const_sign64+0(SB), Z0
+	VMOVUPD      ·const_zero64+0(SB), K3, Z0
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	VMOVAPD      Z0, K2, Z3
+	VANDPS       Z1, Z3, Z0
+	VXORPS       Z0, Z2, Z0
+	VMOVUPS      ·const_nan64+0(SB), Z2
+	VMOVAPD      Z0, K2, Z2
+	VCMPPD       $0x00, ·const_minusInf64+0(SB), Z1, K2
+	VMOVAPD      Z0, K2, Z2
+	VCMPPD       $0x11, ·const_zero64+0(SB), Z1, K2
+	VMOVAPD      Z2, K2, Z0
+	VMOVUPS      Z0, K1, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func absMaxF64AVX512(n int, in0 *float64) (r0 float64)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·absMaxF64AVX512(SB), NOSPLIT, $0-24

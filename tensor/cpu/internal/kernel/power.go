@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"github.com/ringside-go/ringside/tensor/internal/elementary"
+)
 
 // powerBits is the number of bits of a number between 1 and 2 that select an entry of the
 // tables of power.
@@ -25,14 +29,14 @@ const upper = 27
 
 // powers returns the functions of powers: for float32 by power.
 func powers[T Float]() (Binary[T], Scalar[T]) {
-	f := func(x, y T) T { return T(math.Pow(float64(x), float64(y))) }
+	f := func(x, y T) T { return T(elementary.Pow(float64(x), float64(y))) }
 	if g, ok := any(power).(func(x, y T) T); ok {
 		f = g
 	}
 	return mapBinary(f), mapScalar(f)
 }
 
-// power is math.Pow rounded to a float32, up to 0.501 ulp from x to the power of y. A
+// power is elementary.Pow rounded to a float32, up to 0.501 ulp from x to the power of y. A
 // positive x goes by 2^(y*log2(x)) in float64.
 func power(x, y float32) float32 {
 	wide := float64(x)
@@ -47,7 +51,7 @@ func power(x, y float32) float32 {
 	b := math.Float32bits(x)
 	// positive and normal; y is a number
 	if b-0x00800000 >= 0x7f000000 || y-y != 0 {
-		return float32(math.Pow(wide, float64(y)))
+		return float32(elementary.Pow(wide, float64(y)))
 	}
 	m := b & (1<<23 - 1)
 	i := (m + 1<<(22-powerBits)) >> (23 - powerBits)

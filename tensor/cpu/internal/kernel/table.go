@@ -147,7 +147,7 @@ type Arithmetic[T Float] struct {
 	Div Binary[T] // a / b
 	Max Binary[T] // the larger; NaN if either is NaN
 	Min Binary[T] // the smaller; NaN if either is NaN
-	Pow Binary[T] // a to the power of b; 0.501 ulp
+	Pow Binary[T] // a to the power of b; 0.501 ulp, of float64 2 ulp
 
 	AddS  Scalar[T] // x + s
 	RSubS Scalar[T] // s - x

@@ -2170,3 +2170,793 @@ done:
 	VMOVSD     X0, r0+16(FP)
 	VZEROUPPER
 	RET
+
+// func plainF64AVX2(n int, out0 *float64, in0 *float64, s0 float64, s1 float64)
+// Requires: AVX
+TEXT ·plainF64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Y0
+	VBROADCASTSD s1+32(FP), Y1
+	XORQ         BX, BX
+
+several:
+	CMPQ    AX, $0x00000010
+	JL      one
+	VMOVUPS (DX)(BX*8), Y2
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)(BX*8)
+	VMOVUPS 32(DX)(BX*8), Y2
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPS Y2, 32(CX)(BX*8)
+	VMOVUPS 64(DX)(BX*8), Y2
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPS Y2, 64(CX)(BX*8)
+	VMOVUPS 96(DX)(BX*8), Y2
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPS Y2, 96(CX)(BX*8)
+	ADDQ    $0x00000010, BX
+	SUBQ    $0x00000010, AX
+	JMP     several
+
+one:
+	CMPQ    AX, $0x00000004
+	JL      last
+	VMOVUPS (DX)(BX*8), Y2
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)(BX*8)
+	ADDQ    $0x00000004, BX
+	SUBQ    $0x00000004, AX
+	JMP     one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y2
+	VMASKMOVPS (DX)(BX*8), Y2, Y3
+	VADDPD     Y0, Y3, Y0
+	VMULPD     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y2, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func shiftedF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX
+TEXT ·shiftedF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	VBROADCASTSD s1+40(FP), Y1
+	XORQ         SI, SI
+
+several:
+	CMPQ    AX, $0x00000010
+	JL      one
+	VMOVUPS (DX)(SI*8), Y2
+	VMOVUPS (BX)(SI*8), Y3
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMULPD  Y3, Y2, Y2
+	VMOVUPS Y2, (CX)(SI*8)
+	VMOVUPS 32(DX)(SI*8), Y2
+	VMOVUPS 32(BX)(SI*8), Y3
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMULPD  Y3, Y2, Y2
+	VMOVUPS Y2, 32(CX)(SI*8)
+	VMOVUPS 64(DX)(SI*8), Y2
+	VMOVUPS 64(BX)(SI*8), Y3
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMULPD  Y3, Y2, Y2
+	VMOVUPS Y2, 64(CX)(SI*8)
+	VMOVUPS 96(DX)(SI*8), Y2
+	VMOVUPS 96(BX)(SI*8), Y3
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMULPD  Y3, Y2, Y2
+	VMOVUPS Y2, 96(CX)(SI*8)
+	ADDQ    $0x00000010, SI
+	SUBQ    $0x00000010, AX
+	JMP     several
+
+one:
+	CMPQ    AX, $0x00000004
+	JL      last
+	VMOVUPS (DX)(SI*8), Y2
+	VMOVUPS (BX)(SI*8), Y3
+	VADDPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMULPD  Y3, Y2, Y2
+	VMOVUPS Y2, (CX)(SI*8)
+	ADDQ    $0x00000004, SI
+	SUBQ    $0x00000004, AX
+	JMP     one
+
+last:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (DX)(SI*8), Y2, Y3
+	VMASKMOVPS (BX)(SI*8), Y2, Y4
+	VADDPD     Y0, Y3, Y0
+	VMULPD     Y1, Y0, Y0
+	VMULPD     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y2, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaledF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+// Requires: AVX, FMA3
+TEXT ·scaledF64AVX2(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Y0
+	VBROADCASTSD s1+48(FP), Y1
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(DI*8), Y2
+	VMOVUPS     (BX)(DI*8), Y3
+	VMOVUPS     (SI)(DI*8), Y4
+	VADDPD      Y0, Y2, Y2
+	VMULPD      Y1, Y2, Y2
+	VFMADD231PD Y3, Y2, Y4
+	VMOVUPS     Y4, (CX)(DI*8)
+	VMOVUPS     32(DX)(DI*8), Y2
+	VMOVUPS     32(BX)(DI*8), Y3
+	VMOVUPS     32(SI)(DI*8), Y4
+	VADDPD      Y0, Y2, Y2
+	VMULPD      Y1, Y2, Y2
+	VFMADD231PD Y3, Y2, Y4
+	VMOVUPS     Y4, 32(CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Y2
+	VMOVUPS     64(BX)(DI*8), Y3
+	VMOVUPS     64(SI)(DI*8), Y4
+	VADDPD      Y0, Y2, Y2
+	VMULPD      Y1, Y2, Y2
+	VFMADD231PD Y3, Y2, Y4
+	VMOVUPS     Y4, 64(CX)(DI*8)
+	VMOVUPS     96(DX)(DI*8), Y2
+	VMOVUPS     96(BX)(DI*8), Y3
+	VMOVUPS     96(SI)(DI*8), Y4
+	VADDPD      Y0, Y2, Y2
+	VMULPD      Y1, Y2, Y2
+	VFMADD231PD Y3, Y2, Y4
+	VMOVUPS     Y4, 96(CX)(DI*8)
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(DI*8), Y2
+	VMOVUPS     (BX)(DI*8), Y3
+	VMOVUPS     (SI)(DI*8), Y4
+	VADDPD      Y0, Y2, Y2
+	VMULPD      Y1, Y2, Y2
+	VFMADD231PD Y3, Y2, Y4
+	VMOVUPS     Y4, (CX)(DI*8)
+	ADDQ        $0x00000004, DI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), R8
+	SHLQ        $0x02, AX
+	SUBQ        AX, R8
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  (DX)(DI*8), Y2, Y3
+	VMASKMOVPS  (BX)(DI*8), Y2, Y4
+	VMASKMOVPS  (SI)(DI*8), Y2, Y5
+	VADDPD      Y0, Y3, Y0
+	VMULPD      Y1, Y0, Y0
+	VMOVAPS     Y5, Y1
+	VFMADD231PD Y4, Y0, Y1
+	VMASKMOVPS  Y1, Y2, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normSumsF64AVX2(n int, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+// Requires: AVX, FMA3
+TEXT ·normSumsF64AVX2(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Y0
+	VMOVUPS      ·const_zero64+0(SB), Y1
+	VMOVUPS      ·const_zero64+0(SB), Y2
+	VMOVUPS      ·const_zero64+0(SB), Y3
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	MOVQ         in1+16(FP), DX
+	MOVQ         in2+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y4
+	VBROADCASTSD s1+40(FP), Y5
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (CX)(SI*8), Y6
+	VMOVUPS     (DX)(SI*8), Y7
+	VMOVUPS     (BX)(SI*8), Y8
+	VMULPD      Y7, Y8, Y7
+	VADDPD      Y7, Y0, Y0
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y1
+	VMOVUPS     32(CX)(SI*8), Y6
+	VMOVUPS     32(DX)(SI*8), Y7
+	VMOVUPS     32(BX)(SI*8), Y8
+	VMULPD      Y7, Y8, Y7
+	VADDPD      Y7, Y2, Y2
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y3
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (CX)(SI*8), Y6
+	VMOVUPS     (DX)(SI*8), Y7
+	VMOVUPS     (BX)(SI*8), Y8
+	VMULPD      Y7, Y8, Y7
+	VADDPD      Y7, Y0, Y0
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y1
+	ADDQ        $0x00000004, SI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y6
+	VMASKMOVPS  (CX)(SI*8), Y6, Y7
+	VMASKMOVPS  (DX)(SI*8), Y6, Y8
+	VMASKMOVPS  (BX)(SI*8), Y6, Y9
+	VMULPD      Y8, Y9, Y8
+	VADDPD      Y8, Y0, Y0
+	VADDPD      Y4, Y7, Y4
+	VMULPD      Y5, Y4, Y4
+	VMOVUPS     ·const_zero64+0(SB), Y5
+	VBLENDVPS   Y6, Y4, Y5, Y4
+	VFMADD231PD Y8, Y4, Y1
+
+done:
+	VADDPD     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y2
+	VADDPD     Y2, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y2
+	VADDPD     Y2, Y0, Y0
+	VMOVSD     X0, r0+48(FP)
+	VADDPD     Y3, Y1, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VMOVSD     X0, r1+56(FP)
+	VZEROUPPER
+	RET
+
+// func normSums1F64AVX2(n int, in0 *float64, in1 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+// Requires: AVX, FMA3
+TEXT ·normSums1F64AVX2(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Y0
+	VMOVUPS      ·const_zero64+0(SB), Y1
+	VMOVUPS      ·const_zero64+0(SB), Y2
+	VMOVUPS      ·const_zero64+0(SB), Y3
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	MOVQ         in1+16(FP), DX
+	VBROADCASTSD s0+24(FP), Y4
+	VBROADCASTSD s1+32(FP), Y5
+	XORQ         BX, BX
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (CX)(BX*8), Y6
+	VMOVUPS     (DX)(BX*8), Y7
+	VADDPD      Y7, Y0, Y0
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y1
+	VMOVUPS     32(CX)(BX*8), Y6
+	VMOVUPS     32(DX)(BX*8), Y7
+	VADDPD      Y7, Y2, Y2
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y3
+	ADDQ        $0x00000008, BX
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (CX)(BX*8), Y6
+	VMOVUPS     (DX)(BX*8), Y7
+	VADDPD      Y7, Y0, Y0
+	VADDPD      Y4, Y6, Y6
+	VMULPD      Y5, Y6, Y6
+	VFMADD231PD Y7, Y6, Y1
+	ADDQ        $0x00000004, BX
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), SI
+	SHLQ        $0x02, AX
+	SUBQ        AX, SI
+	VMOVUPS     (SI), Y6
+	VMASKMOVPS  (CX)(BX*8), Y6, Y7
+	VMASKMOVPS  (DX)(BX*8), Y6, Y8
+	VADDPD      Y8, Y0, Y0
+	VADDPD      Y4, Y7, Y4
+	VMULPD      Y5, Y4, Y4
+	VMOVUPS     ·const_zero64+0(SB), Y5
+	VBLENDVPS   Y6, Y4, Y5, Y4
+	VFMADD231PD Y8, Y4, Y1
+
+done:
+	VADDPD     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y2
+	VADDPD     Y2, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y2
+	VADDPD     Y2, Y0, Y0
+	VMOVSD     X0, r0+40(FP)
+	VADDPD     Y3, Y1, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VMOVSD     X0, r1+48(FP)
+	VZEROUPPER
+	RET
+
+// func normGradF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, FMA3
+TEXT ·normGradF64AVX2(SB), NOSPLIT, $0-72
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Y0
+	VBROADCASTSD s1+48(FP), Y1
+	VBROADCASTSD s2+56(FP), Y2
+	VBROADCASTSD s3+64(FP), Y3
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (DX)(DI*8), Y4
+	VMOVUPS     (BX)(DI*8), Y5
+	VMOVUPS     (SI)(DI*8), Y6
+	VMULPD      Y5, Y6, Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, (CX)(DI*8)
+	VMOVUPS     32(DX)(DI*8), Y4
+	VMOVUPS     32(BX)(DI*8), Y5
+	VMOVUPS     32(SI)(DI*8), Y6
+	VMULPD      Y5, Y6, Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, 32(CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(DI*8), Y4
+	VMOVUPS     (BX)(DI*8), Y5
+	VMOVUPS     (SI)(DI*8), Y6
+	VMULPD      Y5, Y6, Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, (CX)(DI*8)
+	ADDQ        $0x00000004, DI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), R8
+	SHLQ        $0x02, AX
+	SUBQ        AX, R8
+	VMOVUPS     (R8), Y4
+	VMASKMOVPS  (DX)(DI*8), Y4, Y5
+	VMASKMOVPS  (BX)(DI*8), Y4, Y6
+	VMASKMOVPS  (SI)(DI*8), Y4, Y7
+	VMULPD      Y6, Y7, Y6
+	VADDPD      Y0, Y5, Y0
+	VMULPD      Y1, Y0, Y0
+	VADDPD      Y2, Y6, Y2
+	VFMADD231PD Y3, Y0, Y2
+	VMULPD      Y1, Y2, Y0
+	VMASKMOVPS  Y0, Y4, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGrad1F64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, FMA3
+TEXT ·normGrad1F64AVX2(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Y0
+	VBROADCASTSD s1+40(FP), Y1
+	VBROADCASTSD s2+48(FP), Y2
+	VBROADCASTSD s3+56(FP), Y3
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (DX)(SI*8), Y4
+	VMOVUPS     (BX)(SI*8), Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, (CX)(SI*8)
+	VMOVUPS     32(DX)(SI*8), Y4
+	VMOVUPS     32(BX)(SI*8), Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, 32(CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(SI*8), Y4
+	VMOVUPS     (BX)(SI*8), Y5
+	VADDPD      Y0, Y4, Y4
+	VMULPD      Y1, Y4, Y4
+	VADDPD      Y2, Y5, Y5
+	VFMADD231PD Y3, Y4, Y5
+	VMULPD      Y1, Y5, Y4
+	VMOVUPS     Y4, (CX)(SI*8)
+	ADDQ        $0x00000004, SI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y4
+	VMASKMOVPS  (DX)(SI*8), Y4, Y5
+	VMASKMOVPS  (BX)(SI*8), Y4, Y6
+	VADDPD      Y0, Y5, Y0
+	VMULPD      Y1, Y0, Y0
+	VADDPD      Y2, Y6, Y2
+	VFMADD231PD Y3, Y0, Y2
+	VMULPD      Y1, Y2, Y0
+	VMASKMOVPS  Y0, Y4, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addGradF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+// Requires: AVX, FMA3
+TEXT ·addGradF64AVX2(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Y0
+	VBROADCASTSD s1+48(FP), Y1
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000008
+	JL          one
+	VMOVUPS     (DX)(DI*8), Y2
+	VMOVUPS     (BX)(DI*8), Y3
+	VMOVUPS     (SI)(DI*8), Y4
+	VADDPD      Y0, Y3, Y3
+	VMULPD      Y1, Y3, Y3
+	VFMADD231PD Y4, Y3, Y2
+	VMOVUPS     Y2, (CX)(DI*8)
+	VMOVUPS     32(DX)(DI*8), Y2
+	VMOVUPS     32(BX)(DI*8), Y3
+	VMOVUPS     32(SI)(DI*8), Y4
+	VADDPD      Y0, Y3, Y3
+	VMULPD      Y1, Y3, Y3
+	VFMADD231PD Y4, Y3, Y2
+	VMOVUPS     Y2, 32(CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(DI*8), Y2
+	VMOVUPS     (BX)(DI*8), Y3
+	VMOVUPS     (SI)(DI*8), Y4
+	VADDPD      Y0, Y3, Y3
+	VMULPD      Y1, Y3, Y3
+	VFMADD231PD Y4, Y3, Y2
+	VMOVUPS     Y2, (CX)(DI*8)
+	ADDQ        $0x00000004, DI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), R8
+	SHLQ        $0x02, AX
+	SUBQ        AX, R8
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  (DX)(DI*8), Y2, Y3
+	VMASKMOVPS  (BX)(DI*8), Y2, Y4
+	VMASKMOVPS  (SI)(DI*8), Y2, Y5
+	VADDPD      Y0, Y4, Y0
+	VMULPD      Y1, Y0, Y0
+	VMOVAPS     Y3, Y1
+	VFMADD231PD Y5, Y0, Y1
+	VMASKMOVPS  Y1, Y2, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamwF64AVX2(n int, out0 *float64, out1 *float64, out2 *float64, in0 *float64, in1 *float64, in2 *float64, in3 *float64, s0 float64, s1 float64, s2 float64, s3 float64, s4 float64, s5 float64, s6 float64, s7 float64)
+// Requires: AVX, FMA3, MMX+
+TEXT ·adamwF64AVX2(SB), NOSPLIT, $0-128
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         out1+16(FP), DX
+	MOVQ         out2+24(FP), BX
+	MOVQ         in0+32(FP), SI
+	MOVQ         in1+40(FP), DI
+	MOVQ         in2+48(FP), R8
+	MOVQ         in3+56(FP), R9
+	VBROADCASTSD s0+64(FP), Y0
+	VBROADCASTSD s1+72(FP), Y1
+	VBROADCASTSD s2+80(FP), Y2
+	VBROADCASTSD s3+88(FP), Y3
+	VBROADCASTSD s4+96(FP), Y4
+	VBROADCASTSD s5+104(FP), Y5
+	VBROADCASTSD s6+112(FP), Y6
+	VBROADCASTSD s7+120(FP), Y7
+	XORQ         R10, R10
+
+several:
+	CMPQ         AX, $0x00000010
+	JL           one
+	VMOVUPS      (SI)(R10*8), Y8
+	PREFETCHT0   1024(SI)(R10*8)
+	VMOVUPS      (DI)(R10*8), Y9
+	PREFETCHT0   1024(DI)(R10*8)
+	VMOVUPS      (R8)(R10*8), Y10
+	PREFETCHT0   1024(R8)(R10*8)
+	VMOVUPS      (R9)(R10*8), Y11
+	PREFETCHT0   1024(R9)(R10*8)
+	VMULPD       Y0, Y9, Y9
+	VFMADD231PD  Y1, Y11, Y9
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y2, Y10, Y10
+	VFMADD231PD  Y3, Y11, Y10
+	VSQRTPD      Y10, Y11
+	VMULPD       Y4, Y11, Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y6, Y8, Y8
+	VDIVPD       Y11, Y9, Y11
+	VFNMADD231PD Y7, Y11, Y8
+	VMOVUPS      Y8, (CX)(R10*8)
+	VMOVUPS      Y9, (DX)(R10*8)
+	VMOVUPS      Y10, (BX)(R10*8)
+	VMOVUPS      32(SI)(R10*8), Y8
+	PREFETCHT0   1056(SI)(R10*8)
+	VMOVUPS      32(DI)(R10*8), Y9
+	PREFETCHT0   1056(DI)(R10*8)
+	VMOVUPS      32(R8)(R10*8), Y10
+	PREFETCHT0   1056(R8)(R10*8)
+	VMOVUPS      32(R9)(R10*8), Y11
+	PREFETCHT0   1056(R9)(R10*8)
+	VMULPD       Y0, Y9, Y9
+	VFMADD231PD  Y1, Y11, Y9
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y2, Y10, Y10
+	VFMADD231PD  Y3, Y11, Y10
+	VSQRTPD      Y10, Y11
+	VMULPD       Y4, Y11, Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y6, Y8, Y8
+	VDIVPD       Y11, Y9, Y11
+	VFNMADD231PD Y7, Y11, Y8
+	VMOVUPS      Y8, 32(CX)(R10*8)
+	VMOVUPS      Y9, 32(DX)(R10*8)
+	VMOVUPS      Y10, 32(BX)(R10*8)
+	VMOVUPS      64(SI)(R10*8), Y8
+	PREFETCHT0   1088(SI)(R10*8)
+	VMOVUPS      64(DI)(R10*8), Y9
+	PREFETCHT0   1088(DI)(R10*8)
+	VMOVUPS      64(R8)(R10*8), Y10
+	PREFETCHT0   1088(R8)(R10*8)
+	VMOVUPS      64(R9)(R10*8), Y11
+	PREFETCHT0   1088(R9)(R10*8)
+	VMULPD       Y0, Y9, Y9
+	VFMADD231PD  Y1, Y11, Y9
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y2, Y10, Y10
+	VFMADD231PD  Y3, Y11, Y10
+	VSQRTPD      Y10, Y11
+	VMULPD       Y4, Y11, Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y6, Y8, Y8
+	VDIVPD       Y11, Y9, Y11
+	VFNMADD231PD Y7, Y11, Y8
+	VMOVUPS      Y8, 64(CX)(R10*8)
+	VMOVUPS      Y9, 64(DX)(R10*8)
+	VMOVUPS      Y10, 64(BX)(R10*8)
+	VMOVUPS      96(SI)(R10*8), Y8
+	PREFETCHT0   1120(SI)(R10*8)
+	VMOVUPS      96(DI)(R10*8), Y9
+	PREFETCHT0   1120(DI)(R10*8)
+	VMOVUPS      96(R8)(R10*8), Y10
+	PREFETCHT0   1120(R8)(R10*8)
+	VMOVUPS      96(R9)(R10*8), Y11
+	PREFETCHT0   1120(R9)(R10*8)
+	VMULPD       Y0, Y9, Y9
+	VFMADD231PD  Y1, Y11, Y9
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y2, Y10, Y10
+	VFMADD231PD  Y3, Y11, Y10
+	VSQRTPD      Y10, Y11
+	VMULPD       Y4, Y11, Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y6, Y8, Y8
+	VDIVPD       Y11, Y9, Y11
+	VFNMADD231PD Y7, Y11, Y8
+	VMOVUPS      Y8, 96(CX)(R10*8)
+	VMOVUPS      Y9, 96(DX)(R10*8)
+	VMOVUPS      Y10, 96(BX)(R10*8)
+	ADDQ         $0x00000010, R10
+	SUBQ         $0x00000010, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000004
+	JL           last
+	VMOVUPS      (SI)(R10*8), Y8
+	PREFETCHT0   1024(SI)(R10*8)
+	VMOVUPS      (DI)(R10*8), Y9
+	PREFETCHT0   1024(DI)(R10*8)
+	VMOVUPS      (R8)(R10*8), Y10
+	PREFETCHT0   1024(R8)(R10*8)
+	VMOVUPS      (R9)(R10*8), Y11
+	PREFETCHT0   1024(R9)(R10*8)
+	VMULPD       Y0, Y9, Y9
+	VFMADD231PD  Y1, Y11, Y9
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y2, Y10, Y10
+	VFMADD231PD  Y3, Y11, Y10
+	VSQRTPD      Y10, Y11
+	VMULPD       Y4, Y11, Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y6, Y8, Y8
+	VDIVPD       Y11, Y9, Y11
+	VFNMADD231PD Y7, Y11, Y8
+	VMOVUPS      Y8, (CX)(R10*8)
+	VMOVUPS      Y9, (DX)(R10*8)
+	VMOVUPS      Y10, (BX)(R10*8)
+	ADDQ         $0x00000004, R10
+	SUBQ         $0x00000004, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	LEAQ         ·const_lanes+64(SB), R11
+	SHLQ         $0x02, AX
+	SUBQ         AX, R11
+	VMOVUPS      (R11), Y8
+	VMASKMOVPS   (SI)(R10*8), Y8, Y9
+	VMASKMOVPS   (DI)(R10*8), Y8, Y10
+	VMASKMOVPS   (R8)(R10*8), Y8, Y11
+	VMASKMOVPS   (R9)(R10*8), Y8, Y12
+	VMULPD       Y0, Y10, Y0
+	VFMADD231PD  Y1, Y12, Y0
+	VMULPD       Y12, Y12, Y1
+	VMULPD       Y2, Y11, Y2
+	VFMADD231PD  Y3, Y1, Y2
+	VSQRTPD      Y2, Y1
+	VMULPD       Y4, Y1, Y1
+	VADDPD       Y5, Y1, Y1
+	VMULPD       Y6, Y9, Y3
+	VDIVPD       Y1, Y0, Y1
+	VFNMADD231PD Y7, Y1, Y3
+	VMASKMOVPS   Y3, Y8, (CX)(R10*8)
+	VMASKMOVPS   Y0, Y8, (DX)(R10*8)
+	VMASKMOVPS   Y2, Y8, (BX)(R10*8)
+
+done:
+	VZEROUPPER
+	RET

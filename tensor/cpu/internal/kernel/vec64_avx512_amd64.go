@@ -171,3 +171,49 @@ func rowMaxF64AVX512(n int, in0 *float64) (r0 float64)
 //
 //go:noescape
 func rowMinF64AVX512(n int, in0 *float64) (r0 float64)
+
+// plainF64AVX512 is out0 = (in0+s0)*s1.
+//
+//go:noescape
+func plainF64AVX512(n int, out0 *float64, in0 *float64, s0 float64, s1 float64)
+
+// shiftedF64AVX512 is out0 = (in0+s0)*s1*in1.
+//
+//go:noescape
+func shiftedF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+
+// scaledF64AVX512 is out0 = (in0+s0)*s1*in1 + in2.
+//
+//go:noescape
+func scaledF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+
+// normSumsF64AVX512 returns the sums of h = in2*in1 and of h*(in0+s0)*s1.
+//
+//go:noescape
+func normSumsF64AVX512(n int, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+
+// normSums1F64AVX512 returns the sums of in1 and of in1*(in0+s0)*s1.
+//
+//go:noescape
+func normSums1F64AVX512(n int, in0 *float64, in1 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+
+// normGradF64AVX512 is out0 = s1*(in2*in1 + s2 + (in0+s0)*s1*s3).
+//
+//go:noescape
+func normGradF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+
+// normGrad1F64AVX512 is out0 = s1*(in1 + s2 + (in0+s0)*s1*s3).
+//
+//go:noescape
+func normGrad1F64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+
+// addGradF64AVX512 is out0 = in0 + in2*(in1+s0)*s1.
+//
+//go:noescape
+func addGradF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+
+// adamwF64AVX512 is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0
+// p, in1 m, in2 v; in3 the gradient.
+//
+//go:noescape
+func adamwF64AVX512(n int, out0 *float64, out1 *float64, out2 *float64, in0 *float64, in1 *float64, in2 *float64, in3 *float64, s0 float64, s1 float64, s2 float64, s3 float64, s4 float64, s5 float64, s6 float64, s7 float64)

@@ -2162,3 +2162,792 @@ done:
 	VMOVSD     X17, r0+16(FP)
 	VZEROUPPER
 	RET
+
+// func plainF64AVX512(n int, out0 *float64, in0 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·plainF64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	VBROADCASTSD s0+24(FP), Z0
+	VBROADCASTSD s1+32(FP), Z1
+	XORQ         BX, BX
+
+several:
+	CMPQ    AX, $0x00000020
+	JL      one
+	VMOVUPS (DX)(BX*8), Z2
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMOVUPS Z2, (CX)(BX*8)
+	VMOVUPS 64(DX)(BX*8), Z2
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMOVUPS Z2, 64(CX)(BX*8)
+	VMOVUPS 128(DX)(BX*8), Z2
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMOVUPS Z2, 128(CX)(BX*8)
+	VMOVUPS 192(DX)(BX*8), Z2
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMOVUPS Z2, 192(CX)(BX*8)
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000020, AX
+	JMP     several
+
+one:
+	CMPQ    AX, $0x00000008
+	JL      last
+	VMOVUPS (DX)(BX*8), Z2
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMOVUPS Z2, (CX)(BX*8)
+	ADDQ    $0x00000008, BX
+	SUBQ    $0x00000008, AX
+	JMP     one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, SI
+	BZHIL     AX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(BX*8), K1, Z2
+	VADDPD    Z0, Z2, Z0
+	VMULPD    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func shiftedF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·shiftedF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	VBROADCASTSD s1+40(FP), Z1
+	XORQ         SI, SI
+
+several:
+	CMPQ    AX, $0x00000020
+	JL      one
+	VMOVUPS (DX)(SI*8), Z2
+	VMOVUPS (BX)(SI*8), Z3
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMULPD  Z3, Z2, Z2
+	VMOVUPS Z2, (CX)(SI*8)
+	VMOVUPS 64(DX)(SI*8), Z2
+	VMOVUPS 64(BX)(SI*8), Z3
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMULPD  Z3, Z2, Z2
+	VMOVUPS Z2, 64(CX)(SI*8)
+	VMOVUPS 128(DX)(SI*8), Z2
+	VMOVUPS 128(BX)(SI*8), Z3
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMULPD  Z3, Z2, Z2
+	VMOVUPS Z2, 128(CX)(SI*8)
+	VMOVUPS 192(DX)(SI*8), Z2
+	VMOVUPS 192(BX)(SI*8), Z3
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMULPD  Z3, Z2, Z2
+	VMOVUPS Z2, 192(CX)(SI*8)
+	ADDQ    $0x00000020, SI
+	SUBQ    $0x00000020, AX
+	JMP     several
+
+one:
+	CMPQ    AX, $0x00000008
+	JL      last
+	VMOVUPS (DX)(SI*8), Z2
+	VMOVUPS (BX)(SI*8), Z3
+	VADDPD  Z0, Z2, Z2
+	VMULPD  Z1, Z2, Z2
+	VMULPD  Z3, Z2, Z2
+	VMOVUPS Z2, (CX)(SI*8)
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, AX
+	JMP     one
+
+last:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(SI*8), K1, Z2
+	VMOVUPS.Z (BX)(SI*8), K1, Z3
+	VADDPD    Z0, Z2, Z0
+	VMULPD    Z1, Z0, Z0
+	VMULPD    Z3, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaledF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaledF64AVX512(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Z0
+	VBROADCASTSD s1+48(FP), Z1
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(DI*8), Z2
+	VMOVUPS     (BX)(DI*8), Z3
+	VMOVUPS     (SI)(DI*8), Z4
+	VADDPD      Z0, Z2, Z2
+	VMULPD      Z1, Z2, Z2
+	VFMADD231PD Z3, Z2, Z4
+	VMOVUPS     Z4, (CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Z2
+	VMOVUPS     64(BX)(DI*8), Z3
+	VMOVUPS     64(SI)(DI*8), Z4
+	VADDPD      Z0, Z2, Z2
+	VMULPD      Z1, Z2, Z2
+	VFMADD231PD Z3, Z2, Z4
+	VMOVUPS     Z4, 64(CX)(DI*8)
+	VMOVUPS     128(DX)(DI*8), Z2
+	VMOVUPS     128(BX)(DI*8), Z3
+	VMOVUPS     128(SI)(DI*8), Z4
+	VADDPD      Z0, Z2, Z2
+	VMULPD      Z1, Z2, Z2
+	VFMADD231PD Z3, Z2, Z4
+	VMOVUPS     Z4, 128(CX)(DI*8)
+	VMOVUPS     192(DX)(DI*8), Z2
+	VMOVUPS     192(BX)(DI*8), Z3
+	VMOVUPS     192(SI)(DI*8), Z4
+	VADDPD      Z0, Z2, Z2
+	VMULPD      Z1, Z2, Z2
+	VFMADD231PD Z3, Z2, Z4
+	VMOVUPS     Z4, 192(CX)(DI*8)
+	ADDQ        $0x00000020, DI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(DI*8), Z2
+	VMOVUPS     (BX)(DI*8), Z3
+	VMOVUPS     (SI)(DI*8), Z4
+	VADDPD      Z0, Z2, Z2
+	VMULPD      Z1, Z2, Z2
+	VFMADD231PD Z3, Z2, Z4
+	VMOVUPS     Z4, (CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, R8
+	BZHIL       AX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*8), K1, Z2
+	VMOVUPS.Z   (BX)(DI*8), K1, Z3
+	VMOVUPS.Z   (SI)(DI*8), K1, Z4
+	VADDPD      Z0, Z2, Z0
+	VMULPD      Z1, Z0, Z0
+	VMOVAPS     Z4, Z1
+	VFMADD231PD Z3, Z0, Z1
+	VMOVUPS     Z1, K1, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normSumsF64AVX512(n int, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normSumsF64AVX512(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Z0
+	VMOVUPS      ·const_zero64+0(SB), Z1
+	VMOVUPS      ·const_zero64+0(SB), Z2
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	MOVQ         in1+16(FP), DX
+	MOVQ         in2+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z4
+	VBROADCASTSD s1+40(FP), Z5
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (CX)(SI*8), Z6
+	VMOVUPS     (DX)(SI*8), Z7
+	VMOVUPS     (BX)(SI*8), Z8
+	VMULPD      Z7, Z8, Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z1
+	VMOVUPS     64(CX)(SI*8), Z6
+	VMOVUPS     64(DX)(SI*8), Z7
+	VMOVUPS     64(BX)(SI*8), Z8
+	VMULPD      Z7, Z8, Z7
+	VADDPD      Z7, Z2, Z2
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z3
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (CX)(SI*8), Z6
+	VMOVUPS     (DX)(SI*8), Z7
+	VMOVUPS     (BX)(SI*8), Z8
+	VMULPD      Z7, Z8, Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z1
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (CX)(SI*8), K1, Z6
+	VMOVUPS.Z   (DX)(SI*8), K1, Z7
+	VMOVUPS.Z   (BX)(SI*8), K1, Z8
+	VMULPD      Z7, Z8, Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z4
+	VMULPD      Z5, Z4, Z4
+	VMOVUPS     ·const_zero64+0(SB), Z5
+	VBLENDMPS   Z4, Z5, K1, Z9
+	VFMADD231PD Z7, Z9, Z1
+
+done:
+	VADDPD     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VMOVSD     X0, r0+48(FP)
+	VADDPD     Z3, Z1, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VMOVSD     X0, r1+56(FP)
+	VZEROUPPER
+	RET
+
+// func normSums1F64AVX512(n int, in0 *float64, in1 *float64, s0 float64, s1 float64) (r0 float64, r1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normSums1F64AVX512(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	VMOVUPS      ·const_zero64+0(SB), Z0
+	VMOVUPS      ·const_zero64+0(SB), Z1
+	VMOVUPS      ·const_zero64+0(SB), Z2
+	VMOVUPS      ·const_zero64+0(SB), Z3
+	MOVQ         n+0(FP), AX
+	MOVQ         in0+8(FP), CX
+	MOVQ         in1+16(FP), DX
+	VBROADCASTSD s0+24(FP), Z4
+	VBROADCASTSD s1+32(FP), Z5
+	XORQ         BX, BX
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (CX)(BX*8), Z6
+	VMOVUPS     (DX)(BX*8), Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z1
+	VMOVUPS     64(CX)(BX*8), Z6
+	VMOVUPS     64(DX)(BX*8), Z7
+	VADDPD      Z7, Z2, Z2
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z3
+	ADDQ        $0x00000010, BX
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (CX)(BX*8), Z6
+	VMOVUPS     (DX)(BX*8), Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z6
+	VMULPD      Z5, Z6, Z6
+	VFMADD231PD Z7, Z6, Z1
+	ADDQ        $0x00000008, BX
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, SI
+	BZHIL       AX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (CX)(BX*8), K1, Z6
+	VMOVUPS.Z   (DX)(BX*8), K1, Z7
+	VADDPD      Z7, Z0, Z0
+	VADDPD      Z4, Z6, Z4
+	VMULPD      Z5, Z4, Z4
+	VMOVUPS     ·const_zero64+0(SB), Z5
+	VBLENDMPS   Z4, Z5, K1, Z8
+	VFMADD231PD Z7, Z8, Z1
+
+done:
+	VADDPD     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z2
+	VADDPD     Z2, Z0, Z0
+	VMOVSD     X0, r0+40(FP)
+	VADDPD     Z3, Z1, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VMOVSD     X0, r1+48(FP)
+	VZEROUPPER
+	RET
+
+// func normGradF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normGradF64AVX512(SB), NOSPLIT, $0-72
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Z0
+	VBROADCASTSD s1+48(FP), Z1
+	VBROADCASTSD s2+56(FP), Z2
+	VBROADCASTSD s3+64(FP), Z3
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(DI*8), Z4
+	VMOVUPS     (BX)(DI*8), Z5
+	VMOVUPS     (SI)(DI*8), Z6
+	VMULPD      Z5, Z6, Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, (CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Z4
+	VMOVUPS     64(BX)(DI*8), Z5
+	VMOVUPS     64(SI)(DI*8), Z6
+	VMULPD      Z5, Z6, Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, 64(CX)(DI*8)
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(DI*8), Z4
+	VMOVUPS     (BX)(DI*8), Z5
+	VMOVUPS     (SI)(DI*8), Z6
+	VMULPD      Z5, Z6, Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, (CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, R8
+	BZHIL       AX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*8), K1, Z4
+	VMOVUPS.Z   (BX)(DI*8), K1, Z5
+	VMOVUPS.Z   (SI)(DI*8), K1, Z6
+	VMULPD      Z5, Z6, Z5
+	VADDPD      Z0, Z4, Z0
+	VMULPD      Z1, Z0, Z0
+	VADDPD      Z2, Z5, Z2
+	VFMADD231PD Z3, Z0, Z2
+	VMULPD      Z1, Z2, Z0
+	VMOVUPS     Z0, K1, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGrad1F64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normGrad1F64AVX512(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSD s0+32(FP), Z0
+	VBROADCASTSD s1+40(FP), Z1
+	VBROADCASTSD s2+48(FP), Z2
+	VBROADCASTSD s3+56(FP), Z3
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(SI*8), Z4
+	VMOVUPS     (BX)(SI*8), Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, (CX)(SI*8)
+	VMOVUPS     64(DX)(SI*8), Z4
+	VMOVUPS     64(BX)(SI*8), Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, 64(CX)(SI*8)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*8), Z4
+	VMOVUPS     (BX)(SI*8), Z5
+	VADDPD      Z0, Z4, Z4
+	VMULPD      Z1, Z4, Z4
+	VADDPD      Z2, Z5, Z5
+	VFMADD231PD Z3, Z4, Z5
+	VMULPD      Z1, Z5, Z4
+	VMOVUPS     Z4, (CX)(SI*8)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, DI
+	BZHIL       AX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (DX)(SI*8), K1, Z4
+	VMOVUPS.Z   (BX)(SI*8), K1, Z5
+	VADDPD      Z0, Z4, Z0
+	VMULPD      Z1, Z0, Z0
+	VADDPD      Z2, Z5, Z2
+	VFMADD231PD Z3, Z0, Z2
+	VMULPD      Z1, Z2, Z0
+	VMOVUPS     Z0, K1, (CX)(SI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addGradF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addGradF64AVX512(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Z0
+	VBROADCASTSD s1+48(FP), Z1
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(DI*8), Z2
+	VMOVUPS     (BX)(DI*8), Z3
+	VMOVUPS     (SI)(DI*8), Z4
+	VADDPD      Z0, Z3, Z3
+	VMULPD      Z1, Z3, Z3
+	VFMADD231PD Z4, Z3, Z2
+	VMOVUPS     Z2, (CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Z2
+	VMOVUPS     64(BX)(DI*8), Z3
+	VMOVUPS     64(SI)(DI*8), Z4
+	VADDPD      Z0, Z3, Z3
+	VMULPD      Z1, Z3, Z3
+	VFMADD231PD Z4, Z3, Z2
+	VMOVUPS     Z2, 64(CX)(DI*8)
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(DI*8), Z2
+	VMOVUPS     (BX)(DI*8), Z3
+	VMOVUPS     (SI)(DI*8), Z4
+	VADDPD      Z0, Z3, Z3
+	VMULPD      Z1, Z3, Z3
+	VFMADD231PD Z4, Z3, Z2
+	VMOVUPS     Z2, (CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, R8
+	BZHIL       AX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*8), K1, Z2
+	VMOVUPS.Z   (BX)(DI*8), K1, Z3
+	VMOVUPS.Z   (SI)(DI*8), K1, Z4
+	VADDPD      Z0, Z3, Z0
+	VMULPD      Z1, Z0, Z0
+	VMOVAPS     Z2, Z1
+	VFMADD231PD Z4, Z0, Z1
+	VMOVUPS     Z1, K1, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamwF64AVX512(n int, out0 *float64, out1 *float64, out2 *float64, in0 *float64, in1 *float64, in2 *float64, in3 *float64, s0 float64, s1 float64, s2 float64, s3 float64, s4 float64, s5 float64, s6 float64, s7 float64)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·adamwF64AVX512(SB), NOSPLIT, $0-128
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         out1+16(FP), DX
+	MOVQ         out2+24(FP), BX
+	MOVQ         in0+32(FP), SI
+	MOVQ         in1+40(FP), DI
+	MOVQ         in2+48(FP), R8
+	MOVQ         in3+56(FP), R9
+	VBROADCASTSD s0+64(FP), Z0
+	VBROADCASTSD s1+72(FP), Z1
+	VBROADCASTSD s2+80(FP), Z2
+	VBROADCASTSD s3+88(FP), Z3
+	VBROADCASTSD s4+96(FP), Z4
+	VBROADCASTSD s5+104(FP), Z5
+	VBROADCASTSD s6+112(FP), Z6
+	VBROADCASTSD s7+120(FP), Z7
+	XORQ         R10, R10
+
+several:
+	CMPQ         AX, $0x00000020
+	JL           one
+	VMOVUPS      (SI)(R10*8), Z8
+	PREFETCHT0   1024(SI)(R10*8)
+	VMOVUPS      (DI)(R10*8), Z9
+	PREFETCHT0   1024(DI)(R10*8)
+	VMOVUPS      (R8)(R10*8), Z10
+	PREFETCHT0   1024(R8)(R10*8)
+	VMOVUPS      (R9)(R10*8), Z11
+	PREFETCHT0   1024(R9)(R10*8)
+	VMULPD       Z0, Z9, Z9
+	VFMADD231PD  Z1, Z11, Z9
+	VMULPD       Z11, Z11, Z11
+	VMULPD       Z2, Z10, Z10
+	VFMADD231PD  Z3, Z11, Z10
+	VSQRTPD      Z10, Z11
+	VMULPD       Z4, Z11, Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z6, Z8, Z8
+	VDIVPD       Z11, Z9, Z11
+	VFNMADD231PD Z7, Z11, Z8
+	VMOVUPS      Z8, (CX)(R10*8)
+	VMOVUPS      Z9, (DX)(R10*8)
+	VMOVUPS      Z10, (BX)(R10*8)
+	VMOVUPS      64(SI)(R10*8), Z8
+	PREFETCHT0   1088(SI)(R10*8)
+	VMOVUPS      64(DI)(R10*8), Z9
+	PREFETCHT0   1088(DI)(R10*8)
+	VMOVUPS      64(R8)(R10*8), Z10
+	PREFETCHT0   1088(R8)(R10*8)
+	VMOVUPS      64(R9)(R10*8), Z11
+	PREFETCHT0   1088(R9)(R10*8)
+	VMULPD       Z0, Z9, Z9
+	VFMADD231PD  Z1, Z11, Z9
+	VMULPD       Z11, Z11, Z11
+	VMULPD       Z2, Z10, Z10
+	VFMADD231PD  Z3, Z11, Z10
+	VSQRTPD      Z10, Z11
+	VMULPD       Z4, Z11, Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z6, Z8, Z8
+	VDIVPD       Z11, Z9, Z11
+	VFNMADD231PD Z7, Z11, Z8
+	VMOVUPS      Z8, 64(CX)(R10*8)
+	VMOVUPS      Z9, 64(DX)(R10*8)
+	VMOVUPS      Z10, 64(BX)(R10*8)
+	VMOVUPS      128(SI)(R10*8), Z8
+	PREFETCHT0   1152(SI)(R10*8)
+	VMOVUPS      128(DI)(R10*8), Z9
+	PREFETCHT0   1152(DI)(R10*8)
+	VMOVUPS      128(R8)(R10*8), Z10
+	PREFETCHT0   1152(R8)(R10*8)
+	VMOVUPS      128(R9)(R10*8), Z11
+	PREFETCHT0   1152(R9)(R10*8)
+	VMULPD       Z0, Z9, Z9
+	VFMADD231PD  Z1, Z11, Z9
+	VMULPD       Z11, Z11, Z11
+	VMULPD       Z2, Z10, Z10
+	VFMADD231PD  Z3, Z11, Z10
+	VSQRTPD      Z10, Z11
+	VMULPD       Z4, Z11, Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z6, Z8, Z8
+	VDIVPD       Z11, Z9, Z11
+	VFNMADD231PD Z7, Z11, Z8
+	VMOVUPS      Z8, 128(CX)(R10*8)
+	VMOVUPS      Z9, 128(DX)(R10*8)
+	VMOVUPS      Z10, 128(BX)(R10*8)
+	VMOVUPS      192(SI)(R10*8), Z8
+	PREFETCHT0   1216(SI)(R10*8)
+	VMOVUPS      192(DI)(R10*8), Z9
+	PREFETCHT0   1216(DI)(R10*8)
+	VMOVUPS      192(R8)(R10*8), Z10
+	PREFETCHT0   1216(R8)(R10*8)
+	VMOVUPS      192(R9)(R10*8), Z11
+	PREFETCHT0   1216(R9)(R10*8)
+	VMULPD       Z0, Z9, Z9
+	VFMADD231PD  Z1, Z11, Z9
+	VMULPD       Z11, Z11, Z11
+	VMULPD       Z2, Z10, Z10
+	VFMADD231PD  Z3, Z11, Z10
+	VSQRTPD      Z10, Z11
+	VMULPD       Z4, Z11, Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z6, Z8, Z8
+	VDIVPD       Z11, Z9, Z11
+	VFNMADD231PD Z7, Z11, Z8
+	VMOVUPS      Z8, 192(CX)(R10*8)
+	VMOVUPS      Z9, 192(DX)(R10*8)
+	VMOVUPS      Z10, 192(BX)(R10*8)
+	ADDQ         $0x00000020, R10
+	SUBQ         $0x00000020, AX
+	JMP          several
+
+one:
+	CMPQ         AX, $0x00000008
+	JL           last
+	VMOVUPS      (SI)(R10*8), Z8
+	PREFETCHT0   1024(SI)(R10*8)
+	VMOVUPS      (DI)(R10*8), Z9
+	PREFETCHT0   1024(DI)(R10*8)
+	VMOVUPS      (R8)(R10*8), Z10
+	PREFETCHT0   1024(R8)(R10*8)
+	VMOVUPS      (R9)(R10*8), Z11
+	PREFETCHT0   1024(R9)(R10*8)
+	VMULPD       Z0, Z9, Z9
+	VFMADD231PD  Z1, Z11, Z9
+	VMULPD       Z11, Z11, Z11
+	VMULPD       Z2, Z10, Z10
+	VFMADD231PD  Z3, Z11, Z10
+	VSQRTPD      Z10, Z11
+	VMULPD       Z4, Z11, Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z6, Z8, Z8
+	VDIVPD       Z11, Z9, Z11
+	VFNMADD231PD Z7, Z11, Z8
+	VMOVUPS      Z8, (CX)(R10*8)
+	VMOVUPS      Z9, (DX)(R10*8)
+	VMOVUPS      Z10, (BX)(R10*8)
+	ADDQ         $0x00000008, R10
+	SUBQ         $0x00000008, AX
+	JMP          one
+
+last:
+	TESTQ        AX, AX
+	JZ           done
+	SHLQ         $0x01, AX
+	MOVL         $0xffffffff, R11
+	BZHIL        AX, R11, R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI)(R10*8), K1, Z8
+	VMOVUPS.Z    (DI)(R10*8), K1, Z9
+	VMOVUPS.Z    (R8)(R10*8), K1, Z10
+	VMOVUPS.Z    (R9)(R10*8), K1, Z11
+	VMULPD       Z0, Z9, Z0
+	VFMADD231PD  Z1, Z11, Z0
+	VMULPD       Z11, Z11, Z1
+	VMULPD       Z2, Z10, Z2
+	VFMADD231PD  Z3, Z1, Z2
+	VSQRTPD      Z2, Z1
+	VMULPD       Z4, Z1, Z1
+	VADDPD       Z5, Z1, Z1
+	VMULPD       Z6, Z8, Z3
+	VDIVPD       Z1, Z0, Z1
+	VFNMADD231PD Z7, Z1, Z3
+	VMOVUPS      Z3, K1, (CX)(R10*8)
+	VMOVUPS      Z0, K1, (DX)(R10*8)
+	VMOVUPS      Z2, K1, (BX)(R10*8)
+
+done:
+	VZEROUPPER
+	RET

@@ -247,6 +247,11 @@ func expSumAVX2(n int, out0 *float32, in0 *float32, s0 float32, s1 float32) (r0 
 //go:noescape
 func expTotalAVX2(n int, in0 *float32, s0 float32, s1 float32) (r0 float32)
 
+// dlogsmAVX2 is out0 = in1 - e^in0*s0.
+//
+//go:noescape
+func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
+
 // plainAVX2 is out0 = (in0+s0)*s1.
 //
 //go:noescape
@@ -286,11 +291,6 @@ func normGrad1AVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32,
 //
 //go:noescape
 func addGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32)
-
-// dlogsmAVX2 is out0 = in1 - e^in0*s0.
-//
-//go:noescape
-func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 
 // adamwAVX2 is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p,
 // in1 m, in2 v; in3 the gradient.

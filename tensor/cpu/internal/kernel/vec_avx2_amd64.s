@@ -4915,6 +4915,167 @@ done:
 	VZEROUPPER
 	RET
 
+// func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dlogsmAVX2(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	VBROADCASTSS s0+32(FP), Y0
+	XORQ         SI, SI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(SI*4), Y1
+	VMOVUPS     (BX)(SI*4), Y2
+	VMOVUPS     ·const_expMax+0(SB), Y3
+	VMINPS      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin+0(SB), Y1
+	VMAXPS      Y3, Y1, Y1
+	VMULPS      ·const_log2e+0(SB), Y1, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
+	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
+	VMOVUPS     ·const_exp5+0(SB), Y4
+	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      ·const_one+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y1
+	VPSRAD      $0x01, Y1, Y3
+	VPSUBD      Y3, Y1, Y1
+	VPADDD      ·const_bias+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      ·const_bias+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y1, Y4, Y4
+	VMULPS      Y0, Y4, Y1
+	VSUBPS      Y1, Y2, Y1
+	VMOVUPS     Y1, (CX)(SI*4)
+	VMOVUPS     32(DX)(SI*4), Y1
+	VMOVUPS     32(BX)(SI*4), Y2
+	VMOVUPS     ·const_expMax+0(SB), Y3
+	VMINPS      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin+0(SB), Y1
+	VMAXPS      Y3, Y1, Y1
+	VMULPS      ·const_log2e+0(SB), Y1, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
+	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
+	VMOVUPS     ·const_exp5+0(SB), Y4
+	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      ·const_one+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y1
+	VPSRAD      $0x01, Y1, Y3
+	VPSUBD      Y3, Y1, Y1
+	VPADDD      ·const_bias+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      ·const_bias+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y1, Y4, Y4
+	VMULPS      Y0, Y4, Y1
+	VSUBPS      Y1, Y2, Y1
+	VMOVUPS     Y1, 32(CX)(SI*4)
+	ADDQ        $0x00000010, SI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(SI*4), Y1
+	VMOVUPS     (BX)(SI*4), Y2
+	VMOVUPS     ·const_expMax+0(SB), Y3
+	VMINPS      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin+0(SB), Y1
+	VMAXPS      Y3, Y1, Y1
+	VMULPS      ·const_log2e+0(SB), Y1, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
+	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
+	VMOVUPS     ·const_exp5+0(SB), Y4
+	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      ·const_one+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y1
+	VPSRAD      $0x01, Y1, Y3
+	VPSUBD      Y3, Y1, Y1
+	VPADDD      ·const_bias+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      ·const_bias+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y1, Y4, Y4
+	VMULPS      Y0, Y4, Y1
+	VSUBPS      Y1, Y2, Y1
+	VMOVUPS     Y1, (CX)(SI*4)
+	ADDQ        $0x00000008, SI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	LEAQ        ·const_lanes+64(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y1
+	VMASKMOVPS  (DX)(SI*4), Y1, Y2
+	VMASKMOVPS  (BX)(SI*4), Y1, Y3
+	VMOVUPS     ·const_expMax+0(SB), Y4
+	VMINPS      Y2, Y4, Y4
+	VMOVUPS     ·const_expMin+0(SB), Y2
+	VMAXPS      Y4, Y2, Y2
+	VMULPS      ·const_log2e+0(SB), Y2, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS ·const_ln2hi+0(SB), Y4, Y2
+	VFMADD231PS ·const_ln2lo+0(SB), Y4, Y2
+	VMOVUPS     ·const_exp5+0(SB), Y5
+	VFMADD213PS ·const_exp4+0(SB), Y2, Y5
+	VFMADD213PS ·const_exp3+0(SB), Y2, Y5
+	VFMADD213PS ·const_exp2+0(SB), Y2, Y5
+	VFMADD213PS ·const_exp1+0(SB), Y2, Y5
+	VFMADD213PS ·const_exp0+0(SB), Y2, Y5
+	VMULPS      Y2, Y2, Y6
+	VFMADD213PS Y2, Y6, Y5
+	VADDPS      ·const_one+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y2
+	VPSRAD      $0x01, Y2, Y4
+	VPSUBD      Y4, Y2, Y2
+	VPADDD      ·const_bias+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      ·const_bias+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y5, Y5
+	VMULPS      Y0, Y5, Y0
+	VSUBPS      Y0, Y3, Y0
+	VMASKMOVPS  Y0, Y1, (CX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func plainAVX2(n int, out0 *float32, in0 *float32, s0 float32, s1 float32)
 // Requires: AVX
 TEXT ·plainAVX2(SB), NOSPLIT, $0-32
@@ -5523,167 +5684,6 @@ last:
 	VMOVAPS     Y3, Y1
 	VFMADD231PS Y5, Y0, Y1
 	VMASKMOVPS  Y1, Y2, (CX)(DI*4)
-
-done:
-	VZEROUPPER
-	RET
-
-// func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dlogsmAVX2(SB), NOSPLIT, $0-36
-	PCALIGN      $0x40
-	MOVQ         n+0(FP), AX
-	MOVQ         out0+8(FP), CX
-	MOVQ         in0+16(FP), DX
-	MOVQ         in1+24(FP), BX
-	VBROADCASTSS s0+32(FP), Y0
-	XORQ         SI, SI
-
-several:
-	CMPQ        AX, $0x00000010
-	JL          one
-	VMOVUPS     (DX)(SI*4), Y1
-	VMOVUPS     (BX)(SI*4), Y2
-	VMOVUPS     ·const_expMax+0(SB), Y3
-	VMINPS      Y1, Y3, Y3
-	VMOVUPS     ·const_expMin+0(SB), Y1
-	VMAXPS      Y3, Y1, Y1
-	VMULPS      ·const_log2e+0(SB), Y1, Y3
-	VROUNDPS    $0x08, Y3, Y3
-	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
-	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
-	VMOVUPS     ·const_exp5+0(SB), Y4
-	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
-	VMULPS      Y1, Y1, Y5
-	VFMADD213PS Y1, Y5, Y4
-	VADDPS      ·const_one+0(SB), Y4, Y4
-	VCVTPS2DQ   Y3, Y1
-	VPSRAD      $0x01, Y1, Y3
-	VPSUBD      Y3, Y1, Y1
-	VPADDD      ·const_bias+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y4, Y4
-	VPADDD      ·const_bias+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y1, Y4, Y4
-	VMULPS      Y0, Y4, Y1
-	VSUBPS      Y1, Y2, Y1
-	VMOVUPS     Y1, (CX)(SI*4)
-	VMOVUPS     32(DX)(SI*4), Y1
-	VMOVUPS     32(BX)(SI*4), Y2
-	VMOVUPS     ·const_expMax+0(SB), Y3
-	VMINPS      Y1, Y3, Y3
-	VMOVUPS     ·const_expMin+0(SB), Y1
-	VMAXPS      Y3, Y1, Y1
-	VMULPS      ·const_log2e+0(SB), Y1, Y3
-	VROUNDPS    $0x08, Y3, Y3
-	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
-	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
-	VMOVUPS     ·const_exp5+0(SB), Y4
-	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
-	VMULPS      Y1, Y1, Y5
-	VFMADD213PS Y1, Y5, Y4
-	VADDPS      ·const_one+0(SB), Y4, Y4
-	VCVTPS2DQ   Y3, Y1
-	VPSRAD      $0x01, Y1, Y3
-	VPSUBD      Y3, Y1, Y1
-	VPADDD      ·const_bias+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y4, Y4
-	VPADDD      ·const_bias+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y1, Y4, Y4
-	VMULPS      Y0, Y4, Y1
-	VSUBPS      Y1, Y2, Y1
-	VMOVUPS     Y1, 32(CX)(SI*4)
-	ADDQ        $0x00000010, SI
-	SUBQ        $0x00000010, AX
-	JMP         several
-
-one:
-	CMPQ        AX, $0x00000008
-	JL          last
-	VMOVUPS     (DX)(SI*4), Y1
-	VMOVUPS     (BX)(SI*4), Y2
-	VMOVUPS     ·const_expMax+0(SB), Y3
-	VMINPS      Y1, Y3, Y3
-	VMOVUPS     ·const_expMin+0(SB), Y1
-	VMAXPS      Y3, Y1, Y1
-	VMULPS      ·const_log2e+0(SB), Y1, Y3
-	VROUNDPS    $0x08, Y3, Y3
-	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
-	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
-	VMOVUPS     ·const_exp5+0(SB), Y4
-	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
-	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
-	VMULPS      Y1, Y1, Y5
-	VFMADD213PS Y1, Y5, Y4
-	VADDPS      ·const_one+0(SB), Y4, Y4
-	VCVTPS2DQ   Y3, Y1
-	VPSRAD      $0x01, Y1, Y3
-	VPSUBD      Y3, Y1, Y1
-	VPADDD      ·const_bias+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y4, Y4
-	VPADDD      ·const_bias+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y1, Y4, Y4
-	VMULPS      Y0, Y4, Y1
-	VSUBPS      Y1, Y2, Y1
-	VMOVUPS     Y1, (CX)(SI*4)
-	ADDQ        $0x00000008, SI
-	SUBQ        $0x00000008, AX
-	JMP         one
-
-last:
-	TESTQ       AX, AX
-	JZ          done
-	LEAQ        ·const_lanes+64(SB), DI
-	SHLQ        $0x02, AX
-	SUBQ        AX, DI
-	VMOVUPS     (DI), Y1
-	VMASKMOVPS  (DX)(SI*4), Y1, Y2
-	VMASKMOVPS  (BX)(SI*4), Y1, Y3
-	VMOVUPS     ·const_expMax+0(SB), Y4
-	VMINPS      Y2, Y4, Y4
-	VMOVUPS     ·const_expMin+0(SB), Y2
-	VMAXPS      Y4, Y2, Y2
-	VMULPS      ·const_log2e+0(SB), Y2, Y4
-	VROUNDPS    $0x08, Y4, Y4
-	VFMADD231PS ·const_ln2hi+0(SB), Y4, Y2
-	VFMADD231PS ·const_ln2lo+0(SB), Y4, Y2
-	VMOVUPS     ·const_exp5+0(SB), Y5
-	VFMADD213PS ·const_exp4+0(SB), Y2, Y5
-	VFMADD213PS ·const_exp3+0(SB), Y2, Y5
-	VFMADD213PS ·const_exp2+0(SB), Y2, Y5
-	VFMADD213PS ·const_exp1+0(SB), Y2, Y5
-	VFMADD213PS ·const_exp0+0(SB), Y2, Y5
-	VMULPS      Y2, Y2, Y6
-	VFMADD213PS Y2, Y6, Y5
-	VADDPS      ·const_one+0(SB), Y5, Y5
-	VCVTPS2DQ   Y4, Y2
-	VPSRAD      $0x01, Y2, Y4
-	VPSUBD      Y4, Y2, Y2
-	VPADDD      ·const_bias+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y5, Y5
-	VPADDD      ·const_bias+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y2, Y5, Y5
-	VMULPS      Y0, Y5, Y0
-	VSUBPS      Y0, Y3, Y0
-	VMASKMOVPS  Y0, Y1, (CX)(SI*4)
 
 done:
 	VZEROUPPER

@@ -72,6 +72,7 @@ func doubles() []double {
 	halfPi1 := upper(math.Pi / 2)
 	halfPi2 := upper(piRest(halfPi1))
 	halfPi3 := piRest(halfPi1, halfPi2)
+	const twoThirds = float64(2) / 3
 	return []double{
 		{"zero", 0}, {"half", num(0.5)}, {"one", num(1)}, {"inf", num(math.Inf(1))}, {"minusInf", num(math.Inf(-1))},
 		{"sign", 1 << 63}, {"abs", math.MaxInt64}, {"rootHalf", num(math.Sqrt(0.5))}, {"mantissa", 1<<52 - 1},
@@ -86,6 +87,7 @@ func doubles() []double {
 		{"byteMost", num(255)}, {"two", num(2)}, {"minusHalf", num(-0.5)}, {"nan", num(math.NaN())}, {"integerOne", 1},
 		{"two31", num(1 << 31)}, {"minNormal", 1 << 52}, {"two54", num(1 << 54)}, {"fiftyFour", num(54)},
 		{"gelu1", num(2 * root)}, {"gelu3", num(2 * root * 0.044715)}, {"gelu9", num(6 * root * 0.044715)},
+		{"twoThirds", num(twoThirds)}, {"twoThirdsRest", num(rest("0.666666666666666666666666666666666666666666666666666666", []float64{twoThirds}))},
 		// π/2 in three parts.
 		{"twoOverPi", num(2 / math.Pi)}, {"halfPi1", num(halfPi1)}, {"halfPi2", num(halfPi2)}, {"halfPi3", num(halfPi3)},
 	}

@@ -140,14 +140,18 @@ func (k library) cos(x vreg) vreg {
 	return k.quarterWave(n, r)
 }
 
-// pow returns |x| to the power of y by float64, with the sign of x if y is odd, and NaN
-// for a negative x unless y is an integer.
+// pow returns x to the power of y by float64.
 func (k library) pow(x, y vreg) vreg {
 	d := library{&kern{isa: k.doubles()}}
 	a0, a1 := k.widen(k.and(k.c("abs"), x))
 	y0, y1 := k.widen(y)
 	r := k.narrow(d.power(a0, y0), d.power(a1, y1))
+	return k.signed(x, y, r)
+}
 
+// signed returns r, |x| to the power of y, as the power of x: with the sign of x if y is
+// odd, and NaN for a negative x unless y is an integer.
+func (k library) signed(x, y, r vreg) vreg {
 	half := k.mul(k.c("half"), y)
 	whole := k.cmp(equal, k.round(y), y)
 	flip := k.choose(k.cmp(equal, k.round(half), half), k.c("zero"), k.mut("sign"))

@@ -12,6 +12,8 @@ import (
 var (
 	// (eʳ-1-r)/r² for |r| ≤ ln2/2.
 	expPoly64 = doubleSeries("exp", 12, func(i int) float64 { return inverseFactorial(i + 2) })
+	// (log((1+f)/(1-f))-2f-⅔f³)/f⁵ in f², for |f| ≤ 0.1716.
+	powPoly64 = doubleSeries("pow", 11, func(i int) float64 { return 2 / float64(2*i+5) })
 	// (log((1+s)/(1-s))/s-2)/s² in s², for |s| ≤ 0.1716.
 	logPoly64 = doubleSeries("log", 9, func(i int) float64 { return 2 / float64(2*i+3) })
 	// (sin(r)/r-1)/r² in r², and ((cos(r)-1)/r²+½)/r² in r², for |r| ≤ π/4.
@@ -42,6 +44,13 @@ func doubleFunctions(s isa) {
 	} {
 		k.each(o.name, unary, "is out0 = "+o.name+"(in0).", func(in, _ []vreg) []vreg { return one(o.f(in[0])) })
 	}
+	exponentials(k.kern, k.exp64, nil)
+	k.each("pow", shape{outs: 1, ins: 2}, "is out0 = in0 to the power of in1.", func(in, _ []vreg) []vreg {
+		return one(k.signed(in[0], in[1], k.power64(k.and(k.c("abs"), in[0]), in[1])))
+	})
+	k.each("powS", shape{outs: 1, ins: 1, scalars: 1}, "is out0 = in0 to the power of s0.", func(in, sc []vreg) []vreg {
+		return one(k.signed(in[0], sc[0], k.power64(k.and(k.c("abs"), in[0]), sc[0])))
+	})
 	largest := func(a, b vreg) vreg { return k.op(VMAXPD, b, a) }
 	k.reduce("absMax", shape{ins: 1, unroll: 4}, 1, "minusInf", "returns the largest |in0|; NaN count or not.", largest,
 		func(in, _, acc []vreg, _ restFunc) ([]vreg, []vreg) {
@@ -72,13 +81,16 @@ func doubleFunctions(s isa) {
 }
 
 // expParts64 cuts eˣ into 2ⁿ(1+p) with n = round(x/ln2). Beyond the bounds of x, between
-// which all its finite values lie, eˣ is 0 or +Inf.
-func (k library) expParts64(x vreg) (n, p vreg) {
+// which all its finite values lie, eˣ is 0 or +Inf. rest is added to x where there is one.
+func (k library) expParts64(x vreg, rest ...vreg) (n, p vreg) {
 	x = k.clampBelow(k.clampAbove(x, "expMax"), "expMin")
 	n = k.round(k.mul(k.c("log2e"), x))
 	r := k.copy(x)
 	VFMADD231PD(k.c("ln2hi"), n, r)
 	VFMADD231PD(k.c("ln2lo"), n, r)
+	for _, v := range rest {
+		r = k.add(v, r)
+	}
 	p = k.poly(r, expPoly64...)
 	VFMADD213PD(r, k.mul(r, r), p)
 	return n, p
@@ -138,17 +150,82 @@ func (k library) geluInner64(x vreg) (u, square vreg) {
 	return k.mul(x, k.fma(k.c("gelu3"), square, k.mut("gelu1"))), square
 }
 
-// log64 cuts x into 2ⁿ(1+f) with 1+f from √½ to √2. With s = f/(2+f), log(1+f) is
+// twice is an unevaluated sum of two numbers, of which lo is at most half of the last place
+// of hi. It holds twice as many digits as one.
+type twice struct{ hi, lo vreg }
+
+// exactProduct returns a*b without an error.
+func (k library) exactProduct(a, b vreg) twice {
+	hi := k.mul(a, b)
+	lo := k.copy(hi)
+	VFMSUB231PD(a, b, lo)
+	return twice{hi, lo}
+}
+
+// exactSum returns a+b without an error, where |a| ≥ |b| or a is 0.
+func (k library) exactSum(a, b vreg) twice {
+	hi := k.add(b, a)
+	return twice{hi, k.sub(b, k.sub(hi, a))}
+}
+
+// product returns a*b to about 100 bits.
+func (k library) product(a, b twice) twice {
+	p := k.exactProduct(a.hi, b.hi)
+	return twice{p.hi, k.fma(a.lo, b.hi, k.fma(a.hi, b.lo, p.lo))}
+}
+
+// power64 returns a to the power of y by e to the power of y*log(a), where the logarithm
+// and the product have twice the digits; a is not negative.
+func (k library) power64(a, y vreg) vreg {
+	l := k.logTwice64(a)
+	hi := k.choose(k.cmp(equal, a, k.c("zero")), k.c("minusInf"), l.hi)
+	hi = k.choose(k.cmp(notBelow, a, k.c("inf")), a, hi)
+	t := k.mul(hi, y)
+	// What rounding t left: none where a result is 0 or infinite.
+	lo := k.copy(t)
+	VFMSUB231PD(hi, y, lo)
+	lo = k.fma(l.lo, y, lo)
+	lo = k.choose(k.cmp(lessThan, k.and(k.c("abs"), t), k.c("exp2Max")), lo, k.mut("zero"))
+	t = k.choose(k.cmp(equal, hi, k.c("zero")), k.c("zero"), t) // by infinity too
+	t = k.choose(k.cmp(equal, y, k.c("zero")), k.c("zero"), t)  // of infinity too
+	n, p := k.expParts64(t, lo)
+	return k.scale64(k.add(k.c("one"), p), n)
+}
+
+// logTwice64 returns the logarithm of a positive finite number to 64 bits or more. As in
+// log64, a is 2ⁿ·m, and with f = (m-1)/(m+1), log(m) is 2f + ⅔f³ + f⁵Q(f²). Of these only
+// the last is small enough for the digits of one number.
+func (k library) logTwice64(a vreg) twice {
+	n, m := k.cut64(a)
+	sum := k.add(k.c("one"), m)
+	left := k.sub(m, k.sub(sum, k.c("one"))) // of m+1 without sum
+	inverse := k.div(k.mut("one"), sum)
+	m = k.sub(m, k.c("one"))
+	f := twice{hi: k.mul(inverse, m)}
+	VFNMADD231PD(f.hi, sum, m)
+	VFNMADD231PD(f.hi, left, m)
+	f.lo = k.mul(inverse, m)
+
+	square := k.product(f, f)
+	cube := k.product(square, f)
+	rest := k.mul(k.mul(square.hi, cube.hi), k.poly(square.hi, powPoly64...))
+	third := k.product(cube, twice{k.mut("twoThirds"), k.mut("twoThirdsRest")})
+	// All but the first digits, the smallest terms first.
+	rest = k.add(third.lo, rest)
+	rest = k.add(k.add(f.lo, f.lo), rest)
+	VFNMADD231PD(k.c("ln2lo"), n, rest)
+	whole := k.mut("zero")
+	VFNMADD231PD(k.c("ln2hi"), n, whole)
+	first := k.exactSum(whole, k.add(f.hi, f.hi))
+	second := k.exactSum(first.hi, third.hi)
+	return k.exactSum(second.hi, k.add(second.lo, k.add(first.lo, rest)))
+}
+
+// log64 cuts x into 2ⁿ(1+f). With s = f/(2+f), log(1+f) is
 // f - f²/2 + s(f²/2 + s²P(s²)), of which the first terms are exact or nearly so.
 func (k library) log64(x vreg) vreg {
-	tiny := k.cmp(lessThan, x, k.c("minNormal"))
-	// n+1024 is in the upper 12 bits
-	bits := k.op(VPADDQ, k.c("logBias"), k.choose(tiny, k.mul(k.c("two54"), x), x))
-	n := k.vec()
-	VPSRLQ(U8(52), bits, n)
-	n = k.sub(k.or(k.c("two52"), n), k.c("two52And1024"))
-	n = k.sub(n, k.choose(tiny, k.c("fiftyFour"), k.mut("zero")))
-	f := k.sub(k.op(VPADDQ, k.c("rootHalf"), k.and(k.c("mantissa"), bits)), k.c("one"))
+	n, m := k.cut64(x)
+	f := k.sub(m, k.c("one"))
 	s := k.div(f, k.add(k.c("two"), f))
 	square := k.mul(s, s)
 	half := k.mul(k.c("half"), k.mul(f, f))
@@ -159,6 +236,18 @@ func (k library) log64(x vreg) vreg {
 	r = k.choose(k.cmp(notBelow, x, k.c("inf")), x, r)
 	r = k.choose(k.cmp(lessThan, x, k.c("zero")), k.c("nan"), r)
 	return k.choose(k.cmp(equal, x, k.c("zero")), k.c("minusInf"), r)
+}
+
+// cut64 returns n and m from √½ to √2 with x = 2ⁿ·m, for a positive finite x.
+func (k library) cut64(x vreg) (n, m vreg) {
+	tiny := k.cmp(lessThan, x, k.c("minNormal"))
+	// n+1024 is in the upper 12 bits
+	bits := k.op(VPADDQ, k.c("logBias"), k.choose(tiny, k.mul(k.c("two54"), x), x))
+	n = k.vec()
+	VPSRLQ(U8(52), bits, n)
+	n = k.sub(k.or(k.c("two52"), n), k.c("two52And1024"))
+	n = k.sub(n, k.choose(tiny, k.c("fiftyFour"), k.mut("zero")))
+	return n, k.op(VPADDQ, k.c("rootHalf"), k.and(k.c("mantissa"), bits))
 }
 
 // quarters64 returns n = round(|x|/(π/2)) in the last bits, and |x| - n·π/2.

@@ -18,9 +18,9 @@ func vectors(s isa) {
 	updates(k)
 	activations(k)
 	reductions(k)
-	exponentials(k)
+	exponentials(k, k.exp, expHoist)
 	norms(k)
-	fused(k)
+	optimizers(k)
 }
 
 // doubleVectors writes those of float64.
@@ -29,6 +29,8 @@ func doubleVectors(s isa) {
 	elementwise(k)
 	updates(k)
 	reductions(k)
+	norms(k)
+	optimizers(k)
 }
 
 func one(v vreg) []vreg { return []vreg{v} }
@@ -176,21 +178,25 @@ func reductions(k *kern) {
 	}
 }
 
-// exponentials are reductions of eˣ.
-func exponentials(k *kern) {
+// exponentials writes the kernels that are made of exp, which keeps the constants of hoist
+// in registers: reductions of eˣ, and the gradient of a log-softmax.
+func exponentials(k *kern, exp func(x vreg) vreg, hoist []string) {
 	sum := func(a, b vreg) vreg { return k.add(b, a) }
-	exp := func(in, sc []vreg) vreg { return k.exp(k.fma(sc[0], in[0], sc[1])) }
-	k.reduce("expSum", shape{outs: 1, ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "is out0 = e^(in0*s0+s1), and returns its sum.", sum,
+	of := func(in, sc []vreg) vreg { return exp(k.fma(sc[0], in[0], sc[1])) }
+	k.reduce("expSum", shape{outs: 1, ins: 1, scalars: 2, unroll: 2, hoist: hoist}, 1, "zero", "is out0 = e^(in0*s0+s1), and returns its sum.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
-			e := exp(in, sc)
-			VADDPS(rest(e, "zero"), acc[0], acc[0])
+			e := of(in, sc)
+			k.of(VADDPS, VADDPD)(rest(e, "zero"), acc[0], acc[0])
 			return acc, one(e)
 		})
-	k.reduce("expTotal", shape{ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "returns the sum of e^(in0*s0+s1).", sum,
+	k.reduce("expTotal", shape{ins: 1, scalars: 2, unroll: 2, hoist: hoist}, 1, "zero", "returns the sum of e^(in0*s0+s1).", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
-			VADDPS(rest(exp(in, sc), "zero"), acc[0], acc[0])
+			k.of(VADDPS, VADDPD)(rest(of(in, sc), "zero"), acc[0], acc[0])
 			return acc, nil
 		})
+	k.each("dlogsm", shape{outs: 1, ins: 2, scalars: 1, unroll: 2, hoist: hoist}, "is out0 = in1 - e^in0*s0.", func(in, sc []vreg) []vreg {
+		return one(k.sub(in[1], k.mul(sc[0], exp(in[0]))))
+	})
 }
 
 func norms(k *kern) {
@@ -205,14 +211,14 @@ func norms(k *kern) {
 	k.reduce("normSums", shape{ins: 3, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of h = in2*in1 and of h*(in0+s0)*s1.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			h := k.mul(in[1], in[2])
-			VADDPS(h, acc[0], acc[0])
-			VFMADD231PS(h, rest(hat(in[0], sc), "zero"), acc[1])
+			k.of(VADDPS, VADDPD)(h, acc[0], acc[0])
+			k.of(VFMADD231PS, VFMADD231PD)(h, rest(hat(in[0], sc), "zero"), acc[1])
 			return acc, nil
 		})
 	k.reduce("normSums1", shape{ins: 2, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of in1 and of in1*(in0+s0)*s1.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
-			VADDPS(in[1], acc[0], acc[0])
-			VFMADD231PS(in[1], rest(hat(in[0], sc), "zero"), acc[1])
+			k.of(VADDPS, VADDPD)(in[1], acc[0], acc[0])
+			k.of(VFMADD231PS, VFMADD231PD)(in[1], rest(hat(in[0], sc), "zero"), acc[1])
 			return acc, nil
 		})
 	slope := func(x, h vreg, sc []vreg) []vreg {
@@ -229,20 +235,22 @@ func norms(k *kern) {
 	})
 }
 
-func fused(k *kern) {
-	k.each("dlogsm", shape{outs: 1, ins: 2, scalars: 1, unroll: 2, hoist: expHoist}, "is out0 = in1 - e^in0*s0.", func(in, sc []vreg) []vreg {
-		return one(k.sub(in[1], k.mul(sc[0], k.exp(in[0]))))
-	})
+// optimizers writes the kernel of all of AdamW.
+func optimizers(k *kern) {
+	h := shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024}
+	if !k.double {
+		h.hoist = rootHoist
+	}
 	// Four streams in and three out are more than some cores fetch ahead: see "AdamW
 	// fetches ahead" in docs/decisions.md.
-	k.each("adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
+	k.each("adamw", h, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
 		func(in, sc []vreg) []vreg {
 			p, m, v, g := in[0], in[1], in[2], in[3]
 			m = k.fma(sc[1], g, k.mul(sc[0], m))
 			v = k.fma(sc[3], k.mul(g, g), k.mul(sc[2], v))
 			d := k.add(sc[5], k.mul(sc[4], k.sqrt(v)))
 			p = k.mul(sc[6], p)
-			VFNMADD231PS(sc[7], k.div(m, d), p)
+			k.of(VFNMADD231PS, VFNMADD231PD)(sc[7], k.div(m, d), p)
 			return []vreg{p, m, v}
 		})
 }
