@@ -181,7 +181,7 @@ func (k library) power64(a, y vreg) vreg {
 	hi := k.choose(k.cmp(equal, a, k.c("zero")), k.c("minusInf"), l.hi)
 	hi = k.choose(k.cmp(notBelow, a, k.c("inf")), a, hi)
 	t := k.mul(hi, y)
-	// What rounding t left: none where a result is 0 or infinite.
+	// lo is what rounding t left: none where a result is 0 or infinite.
 	lo := k.copy(t)
 	VFMSUB231PD(hi, y, lo)
 	lo = k.fma(l.lo, y, lo)
