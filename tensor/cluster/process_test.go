@@ -100,8 +100,8 @@ func released(pid int) bool {
 	return err != nil || gone(pid) && len(threads) < 2
 }
 
-// stop sends a process SIGSTOP and waits until no thread of it runs any more: kill returns
-// earlier, while those on other CPUs still work.
+// stop sends a process SIGSTOP and waits until no thread of it runs any more: kill
+// returns earlier, while those on other CPUs still work.
 func stop(t testing.TB, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

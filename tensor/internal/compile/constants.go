@@ -2,10 +2,10 @@ package compile
 
 import "github.com/ringside-go/ringside/tensor"
 
-// constants replaces operands of elementwise steps that are tensors full of one number by
-// the scalar, and makes a cast of such a tensor to 16 bits a full of 16 bits, which rounds
-// the number to f32 first. It leaves integers alone: a scalar beside them is converted by
-// other rules than the one that full takes.
+// constants replaces operands of elementwise steps that are tensors full of one number
+// by the scalar, and makes a cast of such a tensor to 16 bits a full of 16 bits, which
+// rounds the number to f32 first. It leaves integers alone: a scalar beside them is
+// converted by other rules than the one that full takes.
 func (rw *rewriter) constants(*graph, *edit) {
 	full := map[int]Operand{} // scalars, by buffer
 	for k := range rw.plan.Steps {

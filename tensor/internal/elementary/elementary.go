@@ -51,10 +51,10 @@ func Pow(x, y float64) float64 {
 	return math.FMA(e, math.FMA(y, hi, -t)+y*lo, e)
 }
 
-// logTwice returns the logarithm of a positive finite number as the sum of hi, its nearest
-// number, and lo. With x = 2ⁿ·m and f = (m-1)/(m+1), log(m) is 2f + ⅔f³ + f⁵Q(f²). Of
-// these only the last is small enough for the digits of one number; the others are sums of
-// two.
+// logTwice returns the logarithm of a positive finite number as the sum of hi, its
+// nearest number, and lo. With x = 2ⁿ·m and f = (m-1)/(m+1), log(m) is 2f + ⅔f³ +
+// f⁵Q(f²). Of these only the last is small enough for the digits of one number; the
+// others are sums of two.
 func logTwice(x float64) (hi, lo float64) {
 	m, n := math.Frexp(x)
 	if m < math.Sqrt2/2 {

@@ -187,10 +187,10 @@ func TestDoubleFunctions(t *testing.T) {
 	}
 }
 
-// TestDoublePowers compares powers of float64 with those by exact products and roots, over
-// bases of all exponents and near 1 and exponents that are multiples of an eighth, so that
-// results are of all sizes; and with package math where a result is 0, infinite, negative
-// or no number.
+// TestDoublePowers compares powers of float64 with those by exact products and roots,
+// over bases of all exponents and near 1 and exponents that are multiples of an eighth,
+// so that results are of all sizes; and with package math where a result is 0,
+// infinite, negative or no number.
 func TestDoublePowers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -205,7 +205,7 @@ func TestDoublePowers(t *testing.T) {
 			a = math.Abs(r.NormFloat64())
 		}
 		a = math.Abs(a)
-		most := min(8*746/max(math.Abs(math.Log(a)), 1e-3), 1<<20) // beyond it results overflow
+		most := min(8*746/max(math.Abs(math.Log(a)), 1e-3), 1<<20) // beyond it they overflow
 		n := math.Round((2*r.Float64() - 1) * most)
 		x, y, want = append(x, a), append(y, n/8), append(want, exactPower(a, int(n)))
 	}

@@ -36,8 +36,8 @@ func powers[T Float]() (Binary[T], Scalar[T]) {
 	return mapBinary(f), mapScalar(f)
 }
 
-// power is elementary.Pow rounded to a float32, up to 0.501 ulp from x to the power of y. A
-// positive x goes by 2^(y*log2(x)) in float64.
+// power is elementary.Pow rounded to a float32, up to 0.501 ulp from x to the power of
+// y. A positive x goes by 2^(y*log2(x)) in float64.
 func power(x, y float32) float32 {
 	wide := float64(x)
 	switch y {

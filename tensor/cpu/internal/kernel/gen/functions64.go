@@ -80,8 +80,9 @@ func doubleFunctions(s isa) {
 	}
 }
 
-// expParts64 cuts eˣ into 2ⁿ(1+p) with n = round(x/ln2). Beyond the bounds of x, between
-// which all its finite values lie, eˣ is 0 or +Inf. rest is added to x where there is one.
+// expParts64 cuts eˣ into 2ⁿ(1+p) with n = round(x/ln2). Beyond the bounds of x,
+// between which all its finite values lie, eˣ is 0 or +Inf. rest is added to x where
+// there is one.
 func (k library) expParts64(x vreg, rest ...vreg) (n, p vreg) {
 	x = k.clampBelow(k.clampAbove(x, "expMax"), "expMin")
 	n = k.round(k.mul(k.c("log2e"), x))
@@ -150,8 +151,8 @@ func (k library) geluInner64(x vreg) (u, square vreg) {
 	return k.mul(x, k.fma(k.c("gelu3"), square, k.mut("gelu1"))), square
 }
 
-// twice is an unevaluated sum of two numbers, of which lo is at most half of the last place
-// of hi. It holds twice as many digits as one.
+// twice is an unevaluated sum of two numbers, of which lo is at most half of the last
+// place of hi. It holds twice as many digits as one.
 type twice struct{ hi, lo vreg }
 
 // exactProduct returns a*b without an error.

@@ -178,8 +178,8 @@ func reductions(k *kern) {
 	}
 }
 
-// exponentials writes the kernels that are made of exp, which keeps the constants of hoist
-// in registers: reductions of eˣ, and the gradient of a log-softmax.
+// exponentials writes the kernels that are made of exp, which keeps the constants of
+// hoist in registers: reductions of eˣ, and the gradient of a log-softmax.
 func exponentials(k *kern, exp func(x vreg) vreg, hoist []string) {
 	sum := func(a, b vreg) vreg { return k.add(b, a) }
 	of := func(in, sc []vreg) vreg { return exp(k.fma(sc[0], in[0], sc[1])) }
