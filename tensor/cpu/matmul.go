@@ -21,8 +21,18 @@ func gemm64(r *run, m, n, k int, a, b kernel.Matrix[float64], add bool, c []floa
 	r.table64.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack64, r.stop)
 }
 
-func gemm[T kernel.Integer](r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
-	kernel.GemmInts(m, n, k, a, b, add, c, ldc, r.stop)
+func gemmI32(r *run, m, n, k int, a, b kernel.Matrix[int32], add bool, c []int32, ldc int) {
+	r.packI32 = grow(r.packI32, kernel.GemmScratch(m, n, k))
+	r.ints.I32(m, n, k, a, b, add, c, ldc, r.packI32, r.stop)
+}
+
+func gemmI64(r *run, m, n, k int, a, b kernel.Matrix[int64], add bool, c []int64, ldc int) {
+	r.packI64 = grow(r.packI64, kernel.GemmScratch(m, n, k))
+	r.ints.I64(m, n, k, a, b, add, c, ldc, r.packI64, r.stop)
+}
+
+func gemmU8(r *run, m, n, k int, a, b kernel.Matrix[uint8], add bool, c []uint8, ldc int) {
+	r.ints.U8(m, n, k, a, b, add, c, ldc, &r.packU8, r.stop)
 }
 
 // matmul lowers a batched product. Transposed and broadcast operands are strides.
@@ -36,11 +46,11 @@ func (lw *lowerer) matmul(s *compile.Step) func(r *run) error {
 	case tensor.F64:
 		return matmulOf(s, lw.threads, gemm64)
 	case tensor.I32:
-		return matmulOf(s, lw.threads, gemm[int32])
+		return matmulOf(s, lw.threads, gemmI32)
 	case tensor.I64:
-		return matmulOf(s, lw.threads, gemm[int64])
+		return matmulOf(s, lw.threads, gemmI64)
 	}
-	return matmulOf(s, lw.threads, gemm[uint8])
+	return matmulOf(s, lw.threads, gemmU8)
 }
 
 func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) func(r *run) error {

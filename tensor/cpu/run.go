@@ -44,6 +44,7 @@ type lowered struct {
 type run struct {
 	table       *kernel.Table[float32]
 	table64     *kernel.Table[float64]
+	ints        *kernel.IntProducts
 	part, parts int
 	stop        *atomic.Bool // the program is to end
 	bufs        [][]byte     // of each of the plan's buffers
@@ -64,15 +65,18 @@ type run struct {
 
 // working is memory that holds nothing from one step to the next.
 type working struct {
-	pack   []float32    // for the matrix product
-	pack64 []float64    // for that of float64
-	wide   [2][]float32 // its operands of 16 bits, widened
-	grad   []float32    // rows of a gradient
-	rows   [4][]uint64  // rows of softmax and the like along an inner dim, and of folds
-	cols   []uint64     // convolution windows
-	words  []uint64     // of tile programs
-	ptrs   []pointer    // operands of tile programs
-	places []int64      // indices, checked
+	pack    []float32 // for the matrix product
+	pack64  []float64 // for that of float64
+	packI32 []int32   // for those of integers
+	packI64 []int64
+	packU8  kernel.BytesScratch
+	wide    [2][]float32 // its operands of 16 bits, widened
+	grad    []float32    // rows of a gradient
+	rows    [4][]uint64  // rows of softmax and the like along an inner dim, and of folds
+	cols    []uint64     // convolution windows
+	words   []uint64     // of tile programs
+	ptrs    []pointer    // operands of tile programs
+	places  []int64      // indices, checked
 
 	chain        []kernel.ChainOp
 	chainScalars []float32

@@ -205,7 +205,8 @@ func TestDoublePowers(t *testing.T) {
 			a = math.Abs(r.NormFloat64())
 		}
 		a = math.Abs(a)
-		most := min(8*746/max(math.Abs(math.Log(a)), 1e-3), 1<<20) // beyond it they overflow
+		// Beyond most, results overflow.
+		most := min(8*746/max(math.Abs(math.Log(a)), 1e-3), 1<<20)
 		n := math.Round((2*r.Float64() - 1) * most)
 		x, y, want = append(x, a), append(y, n/8), append(want, exactPower(a, int(n)))
 	}

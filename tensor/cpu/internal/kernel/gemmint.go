@@ -2,6 +2,115 @@ package kernel
 
 import "sync/atomic"
 
+// IntGemm is [Products].Gemm of integers, with alpha 1. Sums wrap around.
+type IntGemm[T Integer] = func(m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T, stop *atomic.Bool)
+
+// IntProducts are the products of integers of a level.
+type IntProducts struct {
+	I32 IntGemm[int32]
+	I64 IntGemm[int64]
+	u8  bool // products of bytes go by I32
+	p   *Plain
+}
+
+// IntProductsOf returns those of a level that this machine can run, with the kernels p of
+// the same level.
+func IntProductsOf(l Level, p *Plain) *IntProducts {
+	x := &IntProducts{I32: intsGo[int32], I64: intsGo[int64], u8: l != Go, p: p}
+	if l != Go {
+		accelerateProducts(x, l)
+	}
+	return x
+}
+
+func intsGo[T Integer](m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, _ []T, stop *atomic.Bool) {
+	GemmInts(m, n, k, a, b, accumulate, c, ldc, stop)
+}
+
+// BytesScratch is what products of bytes keep for the next call of its owner.
+type BytesScratch struct {
+	a, b, c, ints []int32
+	row           []uint8
+}
+
+// Blocks of products of bytes, whose numbers are widened to 32 bits: a block of b takes
+// 1 MiB, in the second-level cache.
+const (
+	bytesDepth = 512
+	bytesCols  = 512
+	bytesRows  = 256
+)
+
+// U8 is an [IntGemm] of bytes.
+func (p *IntProducts) U8(m, n, k int, a, b Matrix[uint8], accumulate bool, c []uint8, ldc int, s *BytesScratch, stop *atomic.Bool) {
+	if !p.u8 || k == 0 {
+		GemmInts(m, n, k, a, b, accumulate, c, ldc, stop)
+		return
+	}
+	checkGemm(m, n, k, a, b, c, ldc)
+	for j := 0; j < n; j += bytesCols {
+		cols := min(bytesCols, n-j)
+		for i := 0; i < m; i += bytesRows {
+			rows := min(bytesRows, m-i)
+			s.c = atLeast(s.c, rows*cols)
+			for d := 0; d < k; d += bytesDepth {
+				if stopped(stop) {
+					return
+				}
+				depth := min(bytesDepth, k-d)
+				s.ints = atLeast(s.ints, GemmScratch(rows, cols, depth))
+				p.I32(rows, cols, depth, p.widened(&s.a, a.Sub(i, d), rows, depth), p.widened(&s.b, b.Sub(d, j), depth, cols),
+					d > 0, s.c, cols, s.ints, stop)
+			}
+			s.row = atLeast(s.row, cols)
+			for r := range rows {
+				to := c[(i+r)*ldc+j:][:cols]
+				if sums := s.c[r*cols:][:cols]; accumulate {
+					p.p.I32ToU8(s.row[:cols], sums)
+					p.p.U8.Add(to, to, s.row[:cols])
+				} else {
+					p.p.I32ToU8(to, sums)
+				}
+			}
+		}
+	}
+}
+
+// widened returns rows×cols bytes as numbers of 32 bits in *wide, in the order in which
+// they lie.
+func (p *IntProducts) widened(wide *[]int32, x Matrix[uint8], rows, cols int) Matrix[int32] {
+	*wide = atLeast(*wide, rows*cols)
+	dst := *wide
+	switch {
+	case x.CS == 1:
+		for i := range rows {
+			p.p.U8ToI32(dst[i*cols:][:cols], x.Data[i*x.RS:][:cols])
+		}
+	case x.RS == 1:
+		for j := range cols {
+			p.p.U8ToI32(dst[j*rows:][:rows], x.Data[j*x.CS:][:rows])
+		}
+		return Matrix[int32]{dst, 1, rows}
+	default:
+		for i := range rows {
+			at := i * x.RS
+			for j := range cols {
+				dst[i*cols+j] = int32(x.Data[at])
+				at += x.CS
+			}
+		}
+	}
+	return Matrix[int32]{dst, cols, 1}
+}
+
+// atLeast returns x, or a longer slice where it has less than n elements.
+func atLeast[T any](x []T, n int) []T {
+	if len(x) < n {
+		return make([]T, n)
+	}
+	return x
+}
+
 // Integer is the set of integer types of [GemmInts] and [Plain].
 type Integer interface{ ~int32 | ~int64 | ~uint8 }
 

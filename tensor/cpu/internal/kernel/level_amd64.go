@@ -36,6 +36,16 @@ func acceleratePlain(p *Plain, l Level) {
 	}
 }
 
+// accelerateProducts replaces the products of level Go by those of level l, which is
+// supported and not Go.
+func accelerateProducts(p *IntProducts, l Level) {
+	if l == AVX512 {
+		p.I32, p.I64 = integersBy[int32](gemmI32AVX512()), integersBy[int64](gemmI64AVX512())
+	} else {
+		p.I32, p.I64 = integersBy[int32](gemmI32AVX2()), integersBy[int64](gemmI64AVX2())
+	}
+}
+
 // accelerateFolds replaces the folds of level Go for which level l, which is supported
 // and not Go, has assembly.
 func accelerateFolds(f *Folds, l Level) {

@@ -9,4 +9,6 @@ func accelerateDoubles(*Table[float64], Level) {}
 
 func acceleratePlain(*Plain, Level) {}
 
+func accelerateProducts(*IntProducts, Level) {}
+
 func accelerateFolds(*Folds, Level) {}

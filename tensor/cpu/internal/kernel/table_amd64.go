@@ -32,6 +32,22 @@ func gemmF64AVX512() *gemmUnit[float64] {
 	}, []packFunc[float64]{pack8F64AVX512, pack16F64AVX512, pack24F64AVX512}, transpose8F64AVX512)
 }
 
+// gemmI32AVX512 returns the unit that computes products out of tiles.
+func gemmI32AVX512() *gemmUnit[float32] {
+	return newGemm(4, 16, [][]tileFunc[float32]{
+		{nil, tile1x16I32AVX512, tile2x16I32AVX512, tile3x16I32AVX512, tile4x16I32AVX512},
+		{nil, tile1x32I32AVX512, tile2x32I32AVX512, tile3x32I32AVX512, tile4x32I32AVX512},
+	}, []packFunc[float32]{pack16AVX512, pack32AVX512}, transpose16AVX512)
+}
+
+// gemmI64AVX512 returns the unit that computes products out of tiles.
+func gemmI64AVX512() *gemmUnit[float64] {
+	return newGemm(8, 8, [][]tileFunc[float64]{
+		{nil, tile1x8I64AVX512, tile2x8I64AVX512, tile3x8I64AVX512, tile4x8I64AVX512},
+		{nil, tile1x16I64AVX512, tile2x16I64AVX512, tile3x16I64AVX512, tile4x16I64AVX512},
+	}, []packFunc[float64]{pack8F64AVX512, pack16F64AVX512}, transpose8F64AVX512)
+}
+
 // gemmBF16AVX512 returns the unit that computes products out of tiles.
 func gemmBF16AVX512() *gemmUnit[float32] {
 	return newGemm(4, 16, [][]tileFunc[float32]{
@@ -358,6 +374,22 @@ func gemmF64AVX2() *gemmUnit[float64] {
 			tile5x4F64AVX2, tile6x4F64AVX2},
 		{nil, tile1x8F64AVX2, tile2x8F64AVX2, tile3x8F64AVX2, tile4x8F64AVX2,
 			tile5x8F64AVX2, tile6x8F64AVX2},
+	}, []packFunc[float64]{pack4F64AVX2, pack8F64AVX2}, transpose4F64AVX2)
+}
+
+// gemmI32AVX2 returns the unit that computes products out of tiles.
+func gemmI32AVX2() *gemmUnit[float32] {
+	return newGemm(4, 8, [][]tileFunc[float32]{
+		{nil, tile1x8I32AVX2, tile2x8I32AVX2, tile3x8I32AVX2, tile4x8I32AVX2},
+		{nil, tile1x16I32AVX2, tile2x16I32AVX2, tile3x16I32AVX2, tile4x16I32AVX2},
+	}, []packFunc[float32]{pack8AVX2, pack16AVX2}, transpose8AVX2)
+}
+
+// gemmI64AVX2 returns the unit that computes products out of tiles.
+func gemmI64AVX2() *gemmUnit[float64] {
+	return newGemm(8, 4, [][]tileFunc[float64]{
+		{nil, tile1x4I64AVX2, tile2x4I64AVX2, tile3x4I64AVX2, tile4x4I64AVX2},
+		{nil, tile1x8I64AVX2, tile2x8I64AVX2, tile3x8I64AVX2, tile4x8I64AVX2},
 	}, []packFunc[float64]{pack4F64AVX2, pack8F64AVX2}, transpose4F64AVX2)
 }
 

@@ -30,9 +30,24 @@ func gemm(s isa) {
 	}
 }
 
-// tallest returns the most rows that tiles have, by vectors-1.
+// gemmIntegers writes the tiles of products of integers of 32 and 64 bits.
+func gemmIntegers(s isa) {
+	for _, of := range []isa{s.integers(), s.doubles().integers()} {
+		for vecs, rows := range of.tallest() {
+			for mr := 1; mr <= rows; mr++ {
+				of.tile(mr, vecs+1, false)
+			}
+		}
+	}
+}
+
+// tallest returns the most rows that tiles have, by vectors-1. Multiplications of
+// integers take so long that a core loads the operands of small tiles meanwhile.
 func (s isa) tallest() []int {
-	if s.wide {
+	switch {
+	case s.ints:
+		return []int{4, 4}
+	case s.wide:
 		return []int{14, 14, 9}
 	}
 	return []int{6, 6}
@@ -217,7 +232,10 @@ func (w *tileWriter) fours() {
 
 // result scales the accumulators and stores them.
 func (w *tileWriter) result() {
-	alpha := w.scalar("alpha")
+	var alpha reg.VecVirtual
+	if !w.ints { // integers have no factor
+		alpha = w.scalar("alpha")
+	}
 	c := Load(Param("c"), GP64())
 	ldc := Load(Param("ldc"), GP64())
 	cols := Load(Param("cols"), GP64()).(reg.GPVirtual)
@@ -233,7 +251,11 @@ func (w *tileWriter) result() {
 				old := w.vec()
 				m := Mem{Base: p, Disp: w.bytes() * j}
 				load(j, m, old)
-				w.addProduct(alpha, w.acc[i][j], old)
+				if w.ints {
+					addIntegers(w.isa, w.acc[i][j], old)
+				} else {
+					w.addProduct(alpha, w.acc[i][j], old)
+				}
 				store(j, old, m)
 			}
 			if i+1 < w.mr {
@@ -244,7 +266,9 @@ func (w *tileWriter) result() {
 		Label(label)
 		for i := range w.acc {
 			for j := range w.acc[i] {
-				w.scale(alpha, w.acc[i][j])
+				if !w.ints {
+					w.scale(alpha, w.acc[i][j])
+				}
 				store(j, w.acc[i][j], Mem{Base: c, Disp: w.bytes() * j})
 			}
 			if i+1 < w.mr {

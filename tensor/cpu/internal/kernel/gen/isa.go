@@ -20,6 +20,7 @@ type isa struct {
 	wide   bool
 	double bool // the numbers are float64; products alone know them
 	pairs  bool // a number of a and b of a product is two of bfloat16
+	ints   bool // the numbers of a product are integers; Go calls them floats
 }
 
 var (
@@ -36,6 +37,22 @@ func (s isa) doubles() isa {
 // AVX512_BF16 has them.
 func (s isa) brain() isa {
 	return isa{name: "BF16" + s.name, lanes: s.lanes, wide: s.wide, pairs: true}
+}
+
+// integers returns the same instruction set for products of integers of s's size, which
+// wrap.
+func (s isa) integers() isa {
+	s.name, s.ints = map[bool]string{false: "I32", true: "I64"}[s.double]+strings.TrimPrefix(s.name, "F64"), true
+	return s
+}
+
+// moverOf returns the set whose kernels copy and transpose numbers of s's size.
+func moverOf(s isa) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(s.name, "BF16"), "I32")
+	if rest, ok := strings.CutPrefix(name, "I64"); ok {
+		return "F64" + rest
+	}
+	return name
 }
 
 // elem returns the type of a number.
@@ -65,11 +82,40 @@ func (s isa) broadcast(m Mem, v reg.VecVirtual) {
 
 // addProduct adds a*b to sum.
 func (s isa) addProduct(a, b, sum reg.VecVirtual) {
-	if s.double {
+	if s.ints {
+		addIntegers(s, productOfIntegers(s, a, b), sum)
+	} else if s.double {
 		VFMADD231PD(a, b, sum)
 	} else {
 		VFMADD231PS(a, b, sum)
 	}
+}
+
+// addIntegers adds x to sum.
+func addIntegers(s isa, x, sum reg.VecVirtual) { s.of(VPADDD, VPADDQ)(x, sum, sum) }
+
+// productOfIntegers returns the lower halves of products.
+func productOfIntegers(s isa, a, b reg.VecVirtual) reg.VecVirtual {
+	low := s.vec()
+	if !s.double {
+		VPMULLD(b, a, low)
+		return low
+	}
+	if s.wide {
+		VPMULLQ(b, a, low)
+		return low
+	}
+	// a.lo*b.lo + (a.hi*b.lo + a.lo*b.hi)<<32
+	ah, bh := s.vec(), s.vec()
+	VPSRLQ(U8(32), a, ah)
+	VPSRLQ(U8(32), b, bh)
+	VPMULUDQ(b, ah, ah)
+	VPMULUDQ(a, bh, bh)
+	VPADDQ(bh, ah, ah)
+	VPSLLQ(U8(32), ah, ah)
+	VPMULUDQ(b, a, low)
+	VPADDQ(ah, low, low)
+	return low
 }
 
 // scale multiplies v by a.

@@ -256,23 +256,11 @@ func (p plainSet) clamp(t numberType) {
 
 // mul returns the lower halves of products.
 func (p plainSet) mul(t numberType, a, b vreg) vreg {
-	switch {
-	case t.size == 4:
-		return p.op(VPMULLD, b, a)
-	case t.size == 8 && p.wide:
-		return p.op(VPMULLQ, b, a)
-	case t.size == 8:
-		// a.lo*b.lo + (a.hi*b.lo + a.lo*b.hi)<<32
-		ah, bh := p.vec(), p.vec()
-		VPSRLQ(U8(32), a, ah)
-		VPSRLQ(U8(32), b, bh)
-		VPMULUDQ(b, ah, ah)
-		VPMULUDQ(a, bh, bh)
-		VPADDQ(bh, ah, ah)
-		VPSLLQ(U8(32), ah, ah)
-		low := p.op(VPMULUDQ, b, a)
-		VPADDQ(ah, low, low)
-		return low
+	switch t.size {
+	case 4:
+		return productOfIntegers(p.isa, a, b)
+	case 8:
+		return productOfIntegers(p.doubles(), a, b)
 	}
 	// The even bytes, then the odd ones, as words.
 	even := p.op(VPMULLW, b, a)

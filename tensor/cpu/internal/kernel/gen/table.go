@@ -71,6 +71,8 @@ func tables() string {
 func (s isa) accelerate(b *strings.Builder) {
 	s.unit(b)
 	s.doubles().unit(b)
+	s.integers().unit(b)
+	s.doubles().integers().unit(b)
 	if s.wide {
 		s.brain().unit(b)
 		s.brain().brainUnit(b)
@@ -157,9 +159,9 @@ func (s isa) unit(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n}, []packFunc[%s]{", s.elem())
 	for i := range s.tallest() {
-		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, strings.TrimPrefix(s.name, "BF16"))
+		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, moverOf(s))
 	}
-	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, strings.TrimPrefix(s.name, "BF16"))
+	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, moverOf(s))
 }
 
 // list writes the tiles of vecs vectors, by rows.
