@@ -300,7 +300,9 @@ type Options struct {
 	Backlog int
 
 	// HandshakeTimeout bounds the handshake: the time until the peer says something. A
-	// dialer to which the listener says that others come first waits up to its context.
+	// dialer to which the listener says that others come first waits up to its context,
+	// and so does one on the same host while the listener's process computes or waits
+	// for a processor.
 	// 0: DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
 

@@ -17,13 +17,26 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// unheardTries is how often Dial connects at least to a listener that hangs up on it.
-const unheardTries = 20
+const (
+	// unheardTries is how often Dial connects at least to a listener that hangs up on it.
+	unheardTries = 20
+
+	// A listener that has said nothing for Options.HandshakeTimeout is looked at so many
+	// times, so far apart, to see whether it has something to do.
+	looks     = 20
+	lookEvery = 5 * time.Millisecond
+
+	// lateLeft is when a dialer counts as late to say Hello: long before a listener that
+	// many others are silent to hangs up.
+	lateLeft = leastSilent / 2
+)
 
 // layout is the version of what lies in shared memory.
 const layout = ring.Layout
 
-// Dial connects to the listener at addr.
+// Dial connects to the listener at addr. While the listener's process is kept from
+// answering, because it computes or waits for a processor, Dial waits up to its context;
+// one that does nothing has Options.HandshakeTimeout for each answer.
 func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
@@ -34,12 +47,15 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
 	}
 	end := time.Now().Add(o.HandshakeTimeout)
-	for tries := 1; ; tries++ {
+	for tries := 1; ; {
 		c, err := t.dialOnce(ctx, path, &o)
 		// This end may have had no processor for so long that it was hung up on as one
-		// that says nothing, and have none for longer than the timeout.
+		// that says nothing. Then the try is none.
 		if !errors.Is(err, errUnheard) || ctx.Err() != nil || tries >= unheardTries && time.Now().After(end) {
 			return c, err
+		}
+		if !errors.Is(err, errLate) {
+			tries++
 		}
 	}
 }
@@ -47,9 +63,12 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 // errUnheard is returned when a listener hung up on a dialer without any answer.
 var errUnheard = fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
 
+// errLate is errUnheard where the dialer itself was late to speak.
+var errLate = fmt.Errorf("%w, and this process spoke late", errUnheard)
+
 // dialOnce is Dial of one connection.
 func (t Transport) dialOnce(ctx context.Context, path string, o *ipc.Options) (ipc.Conn, error) {
-	nc, err := connect(ctx, path)
+	nc, began, err := connect(ctx, path)
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err // without the path, which the errors below have
 	}
@@ -62,7 +81,7 @@ func (t Transport) dialOnce(ctx context.Context, path string, o *ipc.Options) (i
 		return nil, fmt.Errorf("local: dial %s: %w", path, ipc.DialError(ctx, err, nil))
 	}
 	sock := nc.(*net.UnixConn)
-	c, err := dialHandshake(ctx, sock, o, t.steps)
+	c, err := dialHandshake(ctx, sock, began, o, t.steps)
 	if err != nil {
 		ipc.CloseSocket(sock)
 		return nil, fmt.Errorf("local: dial %s: %w", path, err)
@@ -70,35 +89,43 @@ func (t Transport) dialOnce(ctx context.Context, path string, o *ipc.Options) (i
 	return c, nil
 }
 
-// connect connects to a socket. It waits while the kernel's queue of the listener is
-// full.
-func connect(ctx context.Context, path string) (net.Conn, error) {
+// connect connects to a socket, and says when it began to. It waits while the kernel's
+// queue of the listener is full.
+func connect(ctx context.Context, path string) (c net.Conn, began time.Time, err error) {
 	var d net.Dialer
 	for {
-		c, err := d.DialContext(ctx, "unixpacket", path)
+		began = time.Now()
+		c, err = d.DialContext(ctx, "unixpacket", path)
 		if !errors.Is(err, unix.EAGAIN) || ctx.Err() != nil {
-			return c, err
+			return c, began, err
 		}
 		<-time.After(shortPause)
 	}
 }
 
-// dialHandshake is the dialer's half. The socket stays the caller's on error.
-func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *steps) (*conn, error) {
+// dialHandshake is the dialer's half, on a socket that was connected since began. The
+// socket stays the caller's on error.
+func dialHandshake(ctx context.Context, sock *net.UnixConn, began time.Time, o *ipc.Options, st *steps) (*conn, error) {
 	var busy *ipc.BusyError
-	c, err := greetListener(ctx, sock, o, st, &busy)
-	if err != nil {
-		err = ipc.DialError(ctx, err, busy)
+	c, err := greetListener(ctx, sock, began, o, st, &busy)
+	if err == nil {
+		return c, nil
 	}
-	return c, err
+	err = ipc.DialError(ctx, err, busy)
+	if cred, errCred := credentials(sock); errCred == nil && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
+		if still := Standstill(ipc.Peer{PID: int(cred.Pid)}); still != "" {
+			err = fmt.Errorf("%w: %s", err, still)
+		}
+	}
+	return nil, err
 }
 
 // greetListener is dialHandshake that says by busy whether the listener was busy when it
 // was last heard.
-func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *steps, busy **ipc.BusyError) (*conn, error) {
+func greetListener(ctx context.Context, sock *net.UnixConn, began time.Time, o *ipc.Options, st *steps, busy **ipc.BusyError) (*conn, error) {
 	// Every read and write of the handshake ends with the earlier of the two.
-	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
-	cancel := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
+	allow(sock, o.HandshakeTimeout)
+	cancel := context.AfterFunc(ctx, func() { expire(sock) })
 	defer cancel()
 
 	cred, err := credentials(sock)
@@ -114,30 +141,37 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	}
 	m := hello(o, w, 0)
 	st.took("dial: connected")
-	if err := sendFiles(st, sock, encoding.AppendHello(nil, &m), w.page.seg.File()); err != nil {
+	err = inTime(ctx, sock, o.HandshakeTimeout, func() error {
+		return sendFiles(st, sock, encoding.AppendHello(nil, &m), w.page.seg.File())
+	})
+	unheard := errUnheard
+	if time.Since(began) >= lateLeft {
+		unheard = errLate
+	}
+	if err != nil {
 		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			return nil, errUnheard
+			return nil, unheard
 		}
 		return nil, fmt.Errorf("sending Hello: %w", err)
 	}
 	w.handedOver()
 	st.took("dial: hello sent")
 
-	data, files, err := hearListener(ctx, sock, o.HandshakeTimeout)
+	data, files, err := hearListener(ctx, sock, int(cred.Pid), o.HandshakeTimeout, st)
 	for err == nil && len(files) == 0 {
 		b := ipc.ParseBusy(data)
 		if b == nil {
 			break
 		}
 		*busy = b
-		_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+		allow(sock, o.HandshakeTimeout)
 		if ctx.Err() != nil { // cancel may have set its deadline before
 			return nil, ipc.ContextError(ctx)
 		}
-		data, files, err = hearListener(ctx, sock, o.HandshakeTimeout)
+		data, files, err = hearListener(ctx, sock, int(cred.Pid), o.HandshakeTimeout, st)
 	}
 	if errors.Is(err, unix.ECONNRESET) && *busy == nil { // it has not read Hello
-		return nil, errUnheard
+		return nil, unheard
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil, fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
@@ -163,18 +197,57 @@ func greetListener(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	return dialed(sock, welcome, files, w, o, st)
 }
 
+// allow gives what is done with a socket so much time from now on.
+func allow(sock *net.UnixConn, d time.Duration) { _ = sock.SetDeadline(time.Now().Add(d)) }
+
+// inTime has f, which does not wait for long, use a socket. It is not late because this
+// process had no processor between setting the deadline and looking at it.
+func inTime(ctx context.Context, sock *net.UnixConn, timeout time.Duration, f func() error) error {
+	err := f()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		allow(sock, timeout)
+		if ctx.Err() != nil { // whose end may have set its deadline before
+			return ipc.ContextError(ctx)
+		}
+		err = f()
+	}
+	return err
+}
+
 // hearListener waits for what the listener says, up to the socket's deadline. It takes
-// also what came in time and was not read, for this process waited for a processor.
-func hearListener(ctx context.Context, sock *net.UnixConn, timeout time.Duration) (data []byte, files []*os.File, err error) {
-	data, files, err = recvGreeting(sock)
-	if errors.Is(err, os.ErrDeadlineExceeded) && ipc.Said(sock) {
-		_ = sock.SetDeadline(time.Now().Add(timeout))
+// also what came in time and was not read, for this process waited for a processor, and
+// waits on while the listener's process waits for one or computes.
+func hearListener(ctx context.Context, sock *net.UnixConn, pid int, timeout time.Duration, st *steps) (data []byte, files []*os.File, err error) {
+	for {
+		data, files, err = recvGreeting(sock)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+			return data, files, err
+		}
+		if !goesOn(ctx, sock, pid) {
+			return nil, nil, err
+		}
+		st.took("dial: waits on")
+		allow(sock, timeout)
 		if ctx.Err() != nil { // whose end may have set its deadline before
 			return nil, nil, ipc.ContextError(ctx)
 		}
-		data, files, err = recvGreeting(sock)
 	}
-	return data, files, err
+}
+
+// goesOn looks at a listener for a while: whether it has said something, or its process
+// has something to do.
+func goesOn(ctx context.Context, sock *net.UnixConn, pid int) bool {
+	for range looks {
+		if ipc.Said(sock) || runs(pid) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(lookEvery):
+		}
+	}
+	return false
 }
 
 // parseWelcome reads the listener's answer.

@@ -38,6 +38,12 @@ func Announce(c ipc.Conn, files uint32) {
 	_ = l.Commit()
 }
 
+// LateLeft is when a dialer counts as late to say Hello.
+const LateLeft = lateLeft
+
+// UnheardTries is how often a dialer in time is hung up on before it gives up.
+const UnheardTries = unheardTries
+
 // MaxHandshakes is how many peers are greeted at a time.
 const MaxHandshakes = maxHandshakes
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -144,7 +145,9 @@ func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size
 		return nil, err
 	}
 	welcome := encoding.Welcome(hello(&g.options, w, g.options.RingBytes))
-	if err := sendFiles(g.steps, sock, encoding.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
+	if err := inTime(context.Background(), sock, g.options.HandshakeTimeout, func() error {
+		return sendFiles(g.steps, sock, encoding.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File())
+	}); err != nil {
 		return nil, fmt.Errorf("%s %q (pid %d): sending Welcome: %w", peer.Role, peer.Name, peer.PID, err)
 	}
 	g.steps.took("greet: welcome sent")

@@ -299,14 +299,18 @@ func (l *listener) greet(sock *net.UnixConn) {
 
 // letIn welcomes a peer when it is its turn.
 func (l *listener) letIn(sock *net.UnixConn, p *caller) (*conn, error) {
-	if err := l.Enter(context.Background(), func(before int) error {
-		_ = sock.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
-		_, err := sock.Write(ipc.Busy(before))
-		return err
+	ctx, timeout := context.Background(), l.options.HandshakeTimeout
+	if err := l.Enter(ctx, func(before int) error {
+		return inTime(ctx, sock, timeout, func() error {
+			allow(sock, timeout)
+			_, err := sock.Write(ipc.Busy(before))
+			return err
+		})
 	}); err != nil {
 		p.bells.seg.Close()
 		return nil, fmt.Errorf("%s %q (pid %d): waiting for its turn: %w", p.peer.Role, p.peer.Name, p.peer.PID, err)
 	}
+	allow(sock, timeout)
 	c, err := l.welcome(sock, p)
 	if err != nil {
 		l.Leave()

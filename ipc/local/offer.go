@@ -75,7 +75,7 @@ func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (
 	if err != nil {
 		return nil, fmt.Errorf("local: take: %w", err)
 	}
-	c, err := dialHandshake(ctx, sock, &o, t.steps)
+	c, err := dialHandshake(ctx, sock, time.Now(), &o, t.steps)
 	if err != nil {
 		ipc.CloseSocket(sock)
 		return nil, fmt.Errorf("local: take: %w", err)

@@ -32,6 +32,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"victim":       helperVictim,
 	"dial":         helperDial,
 	"flight":       helperFlight,
+	"busy":         helperBusy,
 }
 
 const helperFlag = "-helper="
