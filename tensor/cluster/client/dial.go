@@ -56,15 +56,9 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 			Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, TLS: o.TLS, Waiter: e.waiter,
 		})
 	}
-	if e.conn, err = dialInTime(ctx, e.found.dial); err != nil {
-		e.waiter.Close()
-		return nil, err
-	}
-	e.to = e.conn
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.found.ctx = e.ctx
-	if err := e.open(ctx, &o); err != nil {
-		e.Close()
+	if err := dialAndOpen(ctx, e, &o); err != nil {
 		return nil, err
 	}
 	e.paths.all = pathsOf(&e.team, &e.channels)
@@ -72,6 +66,46 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	defer e.smu.Unlock()
 	e.trimmer = time.AfterFunc(trimEvery, e.trim)
 	return e, nil
+}
+
+// dialAndOpen connects to the dispatcher and opens the session. It does so again where
+// the dispatcher ended the connection, to make room for others, before it saw that a
+// session was to be opened. On error the engine is closed.
+func dialAndOpen(ctx context.Context, e *Engine, o *Options) (err error) {
+	for {
+		if e.conn, err = dialInTime(ctx, e.found.dial); err != nil {
+			e.cancel()
+			e.waiter.Close()
+			return errors.Join(err, e.table.Close(), e.arena.Close())
+		}
+		e.to = e.conn
+		if err = e.open(ctx, o); err == nil {
+			return nil
+		}
+		if !errors.Is(err, errQuota) || e.opened > 0 || !hasEnded(ctx, e.conn) {
+			e.Close()
+			return err
+		}
+		_ = e.conn.Close()
+		e.err, e.gone, e.found.known = nil, nil, true
+	}
+}
+
+// hasEnded asks a dispatcher for its counters, to see whether it has ended a connection
+// after its last message.
+func hasEnded(ctx context.Context, c ipc.Conn) bool {
+	err := ipc.Send(ctx, c, ipc.Message{Kind: wire.KindStatus, Body: wire.Append(nil, &wire.Status{})})
+	for err == nil {
+		var m ipc.Message
+		if m, err = c.Recv(ctx); err == nil {
+			ipc.CloseFiles(m.Files)
+			c.Release()
+			if m.Kind == wire.KindStatusReply {
+				return false
+			}
+		}
+	}
+	return errors.Is(err, ipc.ErrPeerGone)
 }
 
 // dialInTime connects to the dispatcher, again where this process had no processor for so

@@ -31,6 +31,9 @@ var (
 	ErrRemote = errors.New("client: worker failed")
 )
 
+// errQuota is ErrLost because of a limit of the dispatcher.
+var errQuota error = &remoteError{ErrLost.Error(), ErrLost}
+
 // remoteError is an error of another process: its text, and the error that it is here.
 type remoteError struct {
 	text string
@@ -84,6 +87,8 @@ func lost(m *wire.Fail) error {
 	switch m.Code {
 	case wire.CodeWorkerGone, wire.CodeShutdown:
 		is = fmt.Errorf("%w: %w", ErrLost, ipc.ErrPeerGone)
+	case wire.CodeQuota:
+		is = errQuota
 	case wire.CodeNoWorker:
 		is = fmt.Errorf("%w: %w", ErrLost, ErrNoWorker)
 	}
