@@ -19,7 +19,9 @@ type peer struct {
 	gone bool
 	warm int // rounds in which it is looked at in any case
 	// silent: a worker that has not answered in time, and was not heard since
-	silent bool
+	silent   bool
+	answered time.Time // a worker: when it last said something about a session to open
+
 	events string // of a silent worker: where the events are, for errors of its sessions
 
 	msg    ipc.Message // the oldest message, when held

@@ -103,8 +103,8 @@ func (d *Dispatcher) missing(s *session) string {
 	have := d.candidates(s)
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		if w := d.workers[name]; w.silent {
-			return fmt.Sprintf("the session needs %d workers, %d answer: worker %q (pid %d) has not answered for %v or more: end it, or wait for it",
-				s.want, len(have), name, w.who.PID, d.o.AnswerWait)
+			return fmt.Sprintf("the session needs %d workers, %d answer: worker %q (pid %d) has not answered for %v or more%s: end it, or wait for it",
+				s.want, len(have), name, w.who.PID, d.o.AnswerWait, still(w))
 		}
 	}
 	switch {

@@ -6,13 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // A worker that is asked to open a session says something about it soon: SessionOpened,
 // Fail, or the Meet or Link by which connections are made. One that says nothing within
 // Options.AnswerWait hangs or is stopped. It gets no sessions until it is heard again,
-// and those that it was to open go to other workers.
+// and those that it was to open go to other workers. Workers answer in the order in which
+// they are asked: where many sessions open at once the last waits for longer than that,
+// while its worker answers the others.
 
 // opening is a session that a worker was asked to open.
 type opening struct {
@@ -43,7 +46,22 @@ func (x *silence) ask(s *session) {
 
 // hear notes that a worker has said something about a session.
 func (s *session) hear(w *peer) {
-	s.unheard = slices.DeleteFunc(s.unheard, func(x *peer) bool { return x == w })
+	if i := slices.Index(s.unheard, w); i >= 0 {
+		s.unheard = slices.Delete(s.unheard, i, i+1)
+		w.answered = time.Now()
+	}
+}
+
+// later puts off an opening whose worker has answered others since.
+func (x *silence) later(o opening, until time.Time) {
+	o.until = until
+	i, _ := slices.BinarySearchFunc(x.openings, until, func(o opening, t time.Time) int {
+		if o.until.After(t) {
+			return 1
+		}
+		return -1
+	})
+	x.openings = slices.Insert(x.openings, i, o)
 }
 
 // passOver finds the workers that have not answered in time, and has the dispatcher woken
@@ -63,15 +81,19 @@ func (x *silence) passOver(now time.Time) (worked bool) {
 			continue
 		}
 		worked = true
+		if until := o.worker.answered.Add(d.o.AnswerWait); now.Before(until) {
+			x.later(o, until)
+			continue
+		}
 		if !o.worker.silent {
 			o.worker.silent = true
-			d.log.Warn("worker does not answer", "worker", o.worker.who.Name, "pid", o.worker.who.PID, "for", d.o.AnswerWait)
+			d.log.Warn("worker does not answer", "worker", o.worker.who.Name, "pid", o.worker.who.PID, "for", d.o.AnswerWait, "state", local.Standstill(o.worker.who))
 		}
 		if s.said != nil {
 			continue // it is about to fail
 		}
 		if s.begun {
-			text := fmt.Sprintf("worker %q (pid %d) has not answered for %v", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait)
+			text := fmt.Sprintf("worker %q (pid %d) has not answered for %v%s", o.worker.who.Name, o.worker.who.PID, d.o.AnswerWait, still(o.worker))
 			if o.worker.events == "" {
 				o.worker.events = d.flight.recorded(errors.New(text))
 			}
@@ -81,6 +103,14 @@ func (x *silence) passOver(now time.Time) (worked bool) {
 		x.move(s)
 	}
 	return worked
+}
+
+// still says that a worker stands still, and what to do; it is empty where it goes on.
+func still(w *peer) string {
+	if text := local.Standstill(w.who); text != "" {
+		return ": " + text
+	}
+	return ""
 }
 
 // wake has the dispatcher woken when the oldest opening is late. Without one the timer

@@ -81,6 +81,35 @@ func TestSilentWorkers(t *testing.T) {
 	})
 }
 
+// TestBusyWorker has a worker open sessions slowly, each soon after the one before: the
+// last waits for longer than a silent worker's may, and is opened all the same. When the
+// worker goes on to say nothing it is silent.
+func TestBusyWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 3 * time.Second
+		f := start(t, dispatcher.Options{AnswerWait: wait, WorkerWait: time.Second})
+		w := f.dial(ipc.RoleWorker, "w")
+		var clients []*peer
+		var ids []uint64
+		for range 5 {
+			c := f.dial(ipc.RoleClient, "c")
+			c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "c"}))
+			clients, ids = append(clients, c), append(ids, w.toOpen())
+		}
+		last := len(ids) - 1
+		for i, id := range ids[:last] {
+			<-time.After(wait - time.Second)
+			w.opened(id)
+			clients[i].recv(wire.KindSessionOpened)
+		}
+		answered := time.Now()
+		clients[last].fail(wire.CodeNoWorker, "has not answered for 3s")
+		if took := time.Since(answered); took != wait+time.Second {
+			t.Errorf("it failed %v after the worker's last answer, expected %v", took, wait+time.Second)
+		}
+	})
+}
+
 // TestSilentWorkerIsWrittenDownOnce has two sessions fail because of one silent worker:
 // the last events are written once, and both errors name the file.
 func TestSilentWorkerIsWrittenDownOnce(t *testing.T) {
