@@ -137,8 +137,8 @@ func dialInTime(ctx context.Context, dial func(context.Context) (ipc.Conn, error
 
 // trim gives the memory of queues that are not used back to the machine, now and then
 // until the engine is closed, and handles the messages of an idle session: it notices
-// that the dispatcher has died, and finds another one. Close waits for it, so that it
-// finds mu free.
+// that the dispatcher has died, and finds another one. Where the session waits for a
+// process that stands still, it says so. Close waits for it, so that it finds mu free.
 func (e *Engine) trim() {
 	e.smu.Lock()
 	defer e.smu.Unlock()
@@ -154,6 +154,10 @@ func (e *Engine) trim() {
 			ipc.Trim(e.own)
 		}
 		e.mu.Unlock()
+	} else if text := standstill(e); text != e.still {
+		if e.still = text; text != "" {
+			e.log.Warn("no answer", "session", e.name, "because", text)
+		}
 	}
 	e.trimmer.Reset(trimEvery)
 }

@@ -64,6 +64,7 @@ type Engine struct {
 
 	smu     sync.Mutex
 	trimmer *time.Timer // calls trim
+	still   string      // what trim said last of a process that stands still
 
 	// mu is held by Submit. It guards err and all below.
 	mu  sync.Mutex

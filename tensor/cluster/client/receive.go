@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
@@ -38,9 +39,35 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 // receive waits for one message and handles it.
 func (e *Engine) receive(ctx context.Context) error {
 	if err := e.waiter.Wait(ctx, e.look); err != nil {
-		return ipc.ContextError(ctx)
+		err = ipc.ContextError(ctx)
+		if text := standstill(e); text != "" {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+		return err
 	}
 	return e.next()
+}
+
+// standstill says which process of an open session on this host stands still, and what to
+// do. It is empty where all go on. Any goroutine may call it.
+func standstill(e *Engine) string {
+	if text := local.Standstill(e.current(false).Peer()); text != "" {
+		return fmt.Sprintf("the dispatcher at %s: %s", e.addr, text)
+	}
+	for i := range e.workers {
+		w := &e.workers[i]
+		if w.data != nil {
+			continue // of a host that may be another one
+		}
+		p := ipc.Peer{PID: int(w.pid)}
+		if i == 0 && e.own != nil {
+			p = e.own.Peer()
+		}
+		if text := local.Standstill(p); text != "" {
+			return fmt.Sprintf("worker %q: %s", w.name, text)
+		}
+	}
+	return ""
 }
 
 // drain handles the messages that are there.
