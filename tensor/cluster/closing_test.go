@@ -88,3 +88,50 @@ func TestInterruptedFlush(t *testing.T) {
 		t.Errorf("%v, %v, expected %d", got, err, flushes)
 	}
 }
+
+// TestInterruptedWithoutRoom has waits end, but not programs, while the queue to a worker
+// is full: what a client flushes then is not lost, and goes before what it flushes later.
+func TestInterruptedWithoutRoom(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			c := start(t, cluster.Options{Workers: workers})
+			ctx := &interruptible{Context: testContext(t)}
+			e := dial(t, c, &client.Options{Workers: workers})
+			s := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
+			x := tensor.Full(s, tensor.I64, 0, 1)
+			if _, err := tensor.Data[int64](x); err != nil { // the connection is there
+				t.Fatal(err)
+			}
+			for _, p := range c.Parts()[1:] {
+				stop(t, p.PID)
+				defer syscall.Kill(p.PID, syscall.SIGCONT)
+			}
+			var want int64
+			ctx.over.Store(true)
+			for i := range 50 { // each another program, of 20 KB
+				for range 1000 + i {
+					if err := x.Assign(x.AddS(1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want += int64(1000 + i)
+				if err := s.Flush(); err != nil {
+					t.Fatalf("flush %d: %v", i+1, err)
+				}
+			}
+			if _, err := tensor.Data[int64](x); !errors.Is(err, context.Canceled) {
+				t.Errorf("a read: %v, expected %v", err, context.Canceled)
+			}
+			s.ClearErr()
+			ctx.over.Store(false)
+			for _, p := range c.Parts()[1:] {
+				if err := syscall.Kill(p.PID, syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := tensor.Data[int64](x.AddS(0)); err != nil || got[0] != want {
+				t.Errorf("%v, %v, expected %d", got, err, want)
+			}
+		})
+	}
+}

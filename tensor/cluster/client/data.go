@@ -113,8 +113,11 @@ func (e *Engine) push(ctx context.Context) error {
 		}
 		b.Release()
 	}
-	return e.transfer(ctx, func(l *dataConn) bool { return len(l.conn.Send.Blocks) == 0 })
+	return e.transfer(ctx, isPushed)
 }
+
+// isPushed reports whether all that was pushed to a worker is sent.
+func isPushed(l *dataConn) bool { return len(l.conn.Send.Blocks) == 0 }
 
 // pushPart sends a worker what it is to have of an upload that lies in b.
 func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {

@@ -19,6 +19,8 @@ type outbox struct {
 	message  []byte      // the message that is sent, as bytes
 	frees    []uint64    // ids to free with the next Run
 	forget   []wire.Hash // programs to forget with the next Run
+	pushing  bool        // uploads are to be pushed before the next message
+	unsent   []message   // goes before the next message
 }
 
 // begin empties o.run for the next one.

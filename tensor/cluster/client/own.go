@@ -63,7 +63,7 @@ func (e *Engine) next() error {
 	case e.gone != nil && !e.without():
 		return e.fail(dispatcherGone(e.gone))
 	}
-	e.to = e.conn
+	e.to, e.pushing, e.unsent = e.conn, false, nil
 	return e.cut(&e.workers[0], "the connection", e.ownGone)
 }
 

@@ -36,8 +36,12 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	return e.assemble()
 }
 
-// receive waits for one message and handles it.
+// receive waits for one message and handles it. Before that it sends what an earlier call
+// has left.
 func (e *Engine) receive(ctx context.Context) error {
+	if err := catchUp(ctx, e); err != nil {
+		return err
+	}
 	if err := e.waiter.Wait(ctx, e.look); err != nil {
 		err = ipc.ContextError(ctx)
 		if text := standstill(e); text != "" {

@@ -250,7 +250,7 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 
 // exchange sends e.run, once the worker is not too far behind. If it fetches or sync is
 // set, it waits for the answer. A context that ends for waits alone, see spares, ends the
-// first wait, too: the Run is sent beyond the bound.
+// first wait, too: the Run is sent beyond the bound, or kept where there is no room.
 func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, error) {
 	run := &e.run
 	wait := sync || len(run.Fetch) > 0
@@ -299,7 +299,9 @@ func (e *Engine) sendRun(ctx context.Context) error {
 	run := &e.run
 	run.Returns = e.returned.first(run.Returns[:0], maxReturns)
 	if e.apart {
-		if err := e.push(ctx); err != nil {
+		if err := e.push(ctx); err != nil && e.err == nil && spares(ctx) {
+			e.pushing = true
+		} else if err != nil {
 			return err
 		}
 	}
@@ -339,22 +341,62 @@ func (e *Engine) send(ctx context.Context, kind uint32, m wire.Message, files ..
 	return e.sendMessage(ctx, kind, files...)
 }
 
-// sendMessage sends e.message.
+// message is one to be sent.
+type message struct {
+	kind  uint32
+	body  []byte
+	files []*os.File
+}
+
+// sendMessage sends e.message. If a wait for room is ended by a context that ends for
+// waits alone, the message is kept: the next wait goes on with it.
 func (e *Engine) sendMessage(ctx context.Context, kind uint32, files ...*os.File) error {
-	n, began := len(e.message), e.events.now()
-	buf, err := e.to.TryReserve(kind, n)
+	err := catchUp(ctx, e)
+	if err == nil {
+		err = deliver(ctx, e, &message{kind, e.message, files})
+	}
+	if err != nil && e.err == nil && spares(ctx) {
+		e.unsent = append(e.unsent, message{kind, slices.Clone(e.message), files})
+		return nil
+	}
+	return err
+}
+
+// catchUp sends what earlier calls have left.
+func catchUp(ctx context.Context, e *Engine) error {
+	if e.pushing {
+		if err := e.transfer(ctx, isPushed); err != nil {
+			return err
+		}
+		e.pushing = false
+	}
+	for len(e.unsent) > 0 {
+		if err := deliver(ctx, e, &e.unsent[0]); err != nil {
+			return err
+		}
+		if e.unsent = e.unsent[1:]; len(e.unsent) == 0 {
+			e.unsent = nil
+		}
+	}
+	return nil
+}
+
+// deliver sends a message, once there is room for it.
+func deliver(ctx context.Context, e *Engine, m *message) error {
+	n, began := len(m.body), e.events.now()
+	buf, err := e.to.TryReserve(m.kind, n)
 	if errors.Is(err, ipc.ErrFull) {
-		buf, err = e.room(ctx, kind, n)
+		buf, err = e.room(ctx, m.kind, n)
 	}
 	if err != nil && ctx.Err() != nil && e.to.Err() == nil {
 		return ipc.ContextError(ctx)
 	}
 	if err == nil {
-		copy(buf, e.message)
+		copy(buf, m.body)
 		e.stats.messages.Add(1)
 		e.stats.bytes.Add(uint64(n))
-		err = e.to.Commit(files...)
-		e.events.sent(began, kind, n)
+		err = e.to.Commit(m.files...)
+		e.events.sent(began, m.kind, n)
 	}
 	if err != nil {
 		return e.broken(err)
