@@ -38,11 +38,14 @@ _FOLDED = {
 # Types that are reduced as they are: the library's number, and bytes.
 _PLAIN = {dtype: (number, torch.empty(0, dtype=dtype).element_size()) for dtype, number in _FOLDED.items() if dtype != torch.bool}
 _WIDER = {torch.int8: torch.int32, torch.int16: torch.int32}  # integers wrap alike in both
-# By hash, which is torch's own number of a reduction: to compare two takes much longer.
-_OPS = {hash(op): number for op, number in (
+_REDUCTIONS = (
     (dist.ReduceOp.SUM, native.SUM), (dist.ReduceOp.PRODUCT, native.PROD), (dist.ReduceOp.MIN, native.MIN),
     (dist.ReduceOp.MAX, native.MAX), (dist.ReduceOp.BAND, native.AND), (dist.ReduceOp.BOR, native.OR),
-    (dist.ReduceOp.BXOR, native.XOR), (dist.ReduceOp.AVG, native.MEAN))}
+    (dist.ReduceOp.BXOR, native.XOR), (dist.ReduceOp.AVG, native.MEAN))
+# By hash, which is torch's own number of a reduction: to compare two takes much longer. And by
+# identity, which takes less: callers name the objects that the class has.
+_OPS = {hash(op): number for op, number in _REDUCTIONS}
+_NAMED = {id(op): number for op, number in _REDUCTIONS}
 # Of bytes that are 0 or 1, so that a result is 0 or 1 too.
 _OF_BOOL = {native.SUM: native.MAX, native.OR: native.MAX, native.PROD: native.MIN, native.AND: native.MIN,
             native.MIN: native.MIN, native.MAX: native.MAX, native.XOR: native.XOR}
@@ -98,9 +101,7 @@ class _Work(Work):
         except Exception as e:  # of a copy of the result
             error = e
         if error is not None:
-            if isinstance(error, RingsideError) and "timed out after" in str(error):
-                error = RingsideError(f"{error}; the timeout is that of init_process_group or new_group")
-            self._error = error
+            self._error = _named_timeout(error)
         self._finish = self._request = self._keep = None
         self._done = True
         if self._lock is not None:
@@ -216,6 +217,13 @@ class _Work(Work):
         end.set_result(None)
 
 
+def _named_timeout(error):
+    """Returns an error of a call; of one that took too long it says whose timeout that is."""
+    if isinstance(error, RingsideError) and "timed out after" in str(error):
+        return RingsideError(f"{error}; the timeout is that of init_process_group or new_group")
+    return error
+
+
 def _called_by_backward():
     """Reports whether the caller of the caller is a backward pass itself, not a function of
     Python in it."""
@@ -228,7 +236,7 @@ def _called_by_backward():
 
 def _dense(t):
     """Returns t, or a copy of it, with its elements in order in memory."""
-    if t.is_sparse or t.device.type != "cpu":
+    if t.layout is not torch.strided or t.device.type != "cpu":
         raise RingsideError(f"ringside: a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
     t = t.detach()
     if t.is_conj() or t.is_neg():
@@ -247,7 +255,9 @@ def _bytes(t):
 
 
 def _one_type(tensors):
-    """Checks that the tensors of a call have elements of one type."""
+    """Checks that a call has tensors, and that their elements are of one type."""
+    if not tensors:
+        raise RingsideError("ringside: a call of no tensors, expected at least one")
     for i, t in enumerate(tensors):
         if t.dtype != tensors[0].dtype:
             raise RingsideError(f"ringside: tensor {i} of the call is of {t.dtype}, expected {tensors[0].dtype} as the first")
@@ -320,8 +330,8 @@ class ProcessGroupRingside(ProcessGroup):
         """Makes a call of buffers, which are dense tensors. One of at most inline bytes does
         not begin yet."""
         for parts in (send, recv):
-            if parts is not None and len(parts) != self._size:
-                raise RingsideError(f"ringside: {len(parts)} tensors or sizes for {self._size} ranks, expected one for each")
+            if parts is not None:
+                self._for_each(parts)
         n, m = (0 if t is None else _bytes(t) for t in (dst, src))
         request = native.pack_request(self._handle, kind, op, dtype, peer, dst.data_ptr() if n else 0, n,
                                       src.data_ptr() if m else 0, m, _address(send), _address(recv))
@@ -370,10 +380,10 @@ class ProcessGroupRingside(ProcessGroup):
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         if len(tensors) == 1:
             t = tensors[0]
-            if t.layout is not torch.strided:
+            if t.is_sparse:
                 return self._sum_sparse(t, op)
             plain = _PLAIN.get(t.dtype)
-            if plain is None or not (t.is_cpu and t.is_contiguous()) or t.is_neg():
+            if plain is None or t.layout is not torch.strided or not (t.is_cpu and t.is_contiguous()) or t.is_neg():
                 return self._fold(native.ALL_REDUCE, tensors, t, t, op)
             number, size = plain
             n = t.numel() * size
@@ -395,6 +405,30 @@ class ProcessGroupRingside(ProcessGroup):
         return work
 
     allreduce_coalesced = allreduce
+
+    def _reduce_now(self, t, op):
+        """All-reduces t on this thread, without a work, and reports whether it did: not what
+        is larger than INLINE, or must be copied first."""
+        plain, op = _PLAIN.get(t.dtype), _NAMED.get(id(op))
+        if plain is None or op is None or t.layout is not torch.strided or not (t.is_cpu and t.is_contiguous()) or t.is_neg():
+            return False
+        number, size = plain
+        n = t.numel() * size
+        if n > INLINE:
+            return False
+        at = t.data_ptr() if n else 0
+        if _slot is not None:
+            _push(None)
+        with self._order:
+            self._calls += 1
+            text = self._library.ringside_call(
+                native.pack_request(self._handle, native.ALL_REDUCE, op, number, 0, at, n, at, n, 0, 0))
+        if text:
+            try:
+                native.check(text)
+            except RingsideError as e:
+                raise _named_timeout(e) from None
+        return True
 
     def _sum_sparse(self, t, op):
         """Sums tensors with indices: every rank gathers those of all."""
@@ -480,6 +514,11 @@ class ProcessGroupRingside(ProcessGroup):
             if t.dtype != like.dtype or t.numel() != like.numel():
                 raise RingsideError(f"ringside: tensor {i} of the list has {t.numel()} elements of {t.dtype}, expected {like.numel()} of {like.dtype}")
 
+    def _for_each(self, parts):
+        """Checks that there are as many parts, tensors or sizes, as ranks."""
+        if len(parts) != self._size:
+            raise RingsideError(f"ringside: {len(parts)} tensors or sizes for {self._size} ranks, expected one for each")
+
     def _whole(self, whole, part):
         """Checks that whole has a part for each rank."""
         if whole.dtype != part.dtype or whole.numel() != part.numel() * self._size:
@@ -487,6 +526,7 @@ class ProcessGroupRingside(ProcessGroup):
                                 f"for each of {self._size} ranks")
 
     def reduce_scatter(self, outputs, inputs, opts=None):
+        self._for_each(inputs[0])
         _one_type(outputs + inputs[0])
         flat = torch.cat([t.detach().reshape(-1) for t in inputs[0]])
         parts = [t.numel() for t in inputs[0]]
@@ -503,12 +543,18 @@ class ProcessGroupRingside(ProcessGroup):
         return self._fold(native.REDUCE_SCATTER, result, output, input, op, send=_counts(parts))
 
     def alltoall(self, outputs, inputs, opts=None):
+        self._for_each(inputs)
+        self._for_each(outputs)
         _one_type(outputs + inputs)
         return self._move(native.ALL_TO_ALL, outputs, inputs, outputs,
                           send=_counts(map(_bytes, inputs)), recv=_counts(map(_bytes, outputs)))
 
     def alltoall_base(self, output, input, output_rows, input_rows, opts=None):
         _one_type([output, input])
+
+        for t in output, input:
+            if not t.ndim:
+                raise RingsideError(f"ringside: a tensor of no dims for {self._size} ranks, expected rows for each")
 
         def sizes(t, rows):  # of the parts of t, which has so many rows for each rank
             if not rows:
@@ -740,6 +786,15 @@ def _replace(name):
         setattr(dist.distributed_c10d, name, new)
         setattr(dist, name, new)
     return decorate
+
+
+@_replace("all_reduce")
+def _all_reduce(torchs, tensor, op=dist.ReduceOp.SUM, group=None, async_op=False):
+    """All-reduces as torch's, which makes options and a work: of a small call that is waited
+    for they take longer than the call."""
+    g = dist.GroupMember.WORLD if group is None else group
+    if async_op or g.__class__ is not ProcessGroupRingside or not isinstance(tensor, torch.Tensor) or not g._reduce_now(tensor, op):
+        return torchs(tensor, op, group, async_op)
 
 
 @_replace("destroy_process_group")

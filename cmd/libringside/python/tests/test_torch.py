@@ -223,7 +223,14 @@ def _wrong(dist, rank, size, gloo):
             (lambda: dist.all_to_all(two, [x, ints]), kinds), (lambda: dist.all_to_all_single(ints, x), kinds),
             (lambda: dist.all_to_all_single(x.clone(), x, [2, 2], [2, 2]), rows), (lambda: dist.all_to_all_single(x.clone(), x, [-1, 4], [-1, 4]), "of -1, 4 rows"),
             (lambda: dist.all_to_all_single(x.clone(), x), "3 rows for 2 ranks"),
-            (lambda: dist.all_reduce_coalesced([x, ints]), kinds),
+            (lambda: dist.all_reduce_coalesced([x, ints]), kinds), (lambda: dist.all_reduce_coalesced([]), "a call of no tensors"),
+            (lambda: dist.reduce_scatter(x, []), "0 tensors or sizes for 2 ranks"), (lambda: dist.all_to_all([], []), "0 tensors or sizes for 2 ranks"),
+            (lambda: dist.all_gather([], x), "0 tensors for 2 ranks"), (lambda: dist.all_to_all_single(x[0], x[0]), "a tensor of no dims for 2 ranks"),
+            *((lambda t=t: dist.all_reduce(t), f"a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
+              for t in (torch.ones(3, 3).to_sparse_csr(), torch.ones(3, device="meta"))),
+            (lambda: dist.broadcast(x.to_sparse(), 0), "layout torch.sparse_coo on cpu"), (lambda: dist.broadcast(x, 2), "root 2, expected 0 to 1"),
+            (lambda: dist.all_reduce(x, dist.ReduceOp.BOR), "or of f32"), (lambda: dist.all_reduce(ints, dist.ReduceOp.AVG), "mean of i32, expected a float type"),
+            (lambda: dist.all_reduce(x > 0, dist.ReduceOp.AVG), "torch.bool has no such reduction"),
             (lambda: dist.send(x, 1 - rank, tag=1 << 31), "tag 2147483648, " + tag), (lambda: dist.recv(x, 1 - rank, tag=-1), "tag -1, " + tag),
             (lambda: dist.send(x, 1 - rank, tag=1.5), "tag 1.5, " + tag), (lambda: dist.recv(x, tag=1 << 63), tag),
             (lambda: dist.send(x, 2), other), (lambda: dist.recv(x, 1 << 31), other), (lambda: dist.recv(x, -1), other), (lambda: dist.isend(x, rank), other)):
@@ -244,6 +251,68 @@ def _wrong(dist, rank, size, gloo):
 
 def test_wrong_arguments(tmp_path):
     assert run(_wrong, 2, tmp_path) == dict.fromkeys(range(2), ([], [10.0] * 3))
+
+
+def _differ(dist, rank, size, gloo):
+    """Calls whose arguments differ among the ranks, each of a group of its own: what they say
+    that does not name both calls."""
+    R, f, i, wrong = dist.ReduceOp, torch.ones(4), torch.ones(4, dtype=torch.int32), []
+    for calls, names in (
+            ((lambda g: dist.all_reduce(f[:3], group=g), lambda g: dist.all_reduce(f, group=g)), ("sum f32 x 3", "sum f32 x 4")),
+            ((lambda g: dist.all_reduce(f, group=g), lambda g: dist.all_reduce(i, group=g)), ("sum f32 x 4", "sum i32 x 4")),
+            ((lambda g: dist.all_reduce(f, R.SUM, g), lambda g: dist.all_reduce(f, R.MAX, g)), ("sum f32 x 4", "max f32 x 4")),
+            ((lambda g: dist.all_reduce(f, group=g), lambda g: dist.barrier(group=g)), ("all-reduce", "barrier")),
+            ((lambda g: dist.reduce(f, 0, group=g), lambda g: dist.reduce(f, 1, group=g)), ("x 4 to 0", "x 4 to 1")),
+            ((lambda g: dist.all_gather([f, f.clone()], f, group=g), lambda g: dist.all_gather([f[:3], f[:3].clone()], f[:3], group=g)), ("u8 x 32", "u8 x 24"))):
+        said = "nothing"
+        try:
+            calls[rank](dist.new_group())
+        except RuntimeError as e:
+            said = str(e)
+        if not all(name in said for name in names):
+            wrong.append((names, said))
+    return wrong
+
+
+def test_calls_that_differ(tmp_path):
+    assert run(_differ, 2, tmp_path) == {0: [], 1: []}
+
+
+def _reduced(dist, rank, size, gloo):
+    """All-reduces of every type, reduction and layout, which are waited for at once and which
+    are started: those that differ from their definition."""
+    R, bad = dist.ReduceOp, []
+    whole = {R.SUM: "sum", R.PRODUCT: "prod", R.MIN: "amin", R.MAX: "amax", R.AVG: "mean", R.BAND: 0, R.BOR: 1, R.BXOR: 2}
+    bitwise = (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor)
+    layouts = (("plain", lambda t: t), ("no dims", lambda t: t[0, 0]), ("empty", lambda t: t[:0]), ("transposed", lambda t: t.t()),
+               ("steps", lambda t: t[:, ::2]), ("part", lambda t: t[1:, :]), ("parameter", lambda t: torch.nn.Parameter(t, requires_grad=False)))
+    for dtype in TYPES:
+        for op, name in whole.items():
+            if dtype.is_complex and op not in (R.SUM, R.AVG) or dtype == torch.bool and op == R.AVG or \
+                    not dtype.is_floating_point and not dtype.is_complex and op == R.AVG or \
+                    (dtype.is_floating_point or dtype.is_complex) and not isinstance(name, str):
+                continue
+            for layout, view in layouts:
+                of = [view(_values(dtype, 20, other).reshape(4, 5)) for other in range(size)]
+                if isinstance(name, int):
+                    want = bitwise[name](*of)
+                elif dtype == torch.bool:
+                    want = of[0] & of[1] if op in (R.PRODUCT, R.MIN) else of[0] | of[1]
+                else:
+                    wide = torch.stack(of).to(dtype if dtype.is_complex else torch.float64)
+                    want = getattr(wide, name)(0).to(dtype)
+                for apart in (False, True):
+                    t = view(_values(dtype, 20, rank).reshape(4, 5))
+                    work = dist.all_reduce(t, op, async_op=apart)
+                    if apart:
+                        work.wait()
+                    if not torch.equal(t.detach(), want):
+                        bad.append((str(dtype), name, layout, apart, t, want))
+    return bad
+
+
+def test_every_type_reduction_and_layout(tmp_path):
+    assert run(_reduced, 2, tmp_path) == {0: [], 1: []}
 
 
 def _views(dist, rank, size, gloo):
