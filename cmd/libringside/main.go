@@ -14,7 +14,9 @@
 //	pulse.go       the contexts of calls that a signal of the caller's language interrupts
 //	open.go        groups are made, step by step
 //	group.go       calls of a group
-//	session.go     sessions, and operations on their tensors
+//	session.go     sessions, their tensors, and calls of threads one after another
+//	operate.go     operations on tensors
+//	read.go        values of tensors, and waits for them
 //	batch.go       operations that the caller recorded, many at a time
 //	graph.go       tensors that graphs need, and gradients
 //	optimizer.go   optimizers of tensors
