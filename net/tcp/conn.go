@@ -96,8 +96,8 @@ func (t *Transport) newConnOn(fds [3]int, tls [2]*sealed, s streams, peer ipc.Pe
 	c.sock.open(fds[1], tls[0])
 	c.bulk.sock.open(fds[2], tls[1])
 	if tls[0] != nil {
-		tls[0].start(c.take)
-		tls[1].start(fromSocket(&c.bulk.sock))
+		tls[0].start(&t.buffers, c.take)
+		tls[1].start(&t.buffers, fromSocket(&c.bulk.sock, &t.buffers))
 	}
 	c.writer.stream, c.input.stream = s.messages.out, s.messages.in
 	c.bulk.send.stream, c.bulk.recv.stream = s.bulk.out, s.bulk.in

@@ -61,7 +61,7 @@ type listener struct {
 	// Handshakes without a proof yet: those of known hosts, and others.
 	familiar, strangers *ipc.Strangers[*net.TCPConn]
 
-	queue chan *net.TCPConn // strangers that wait for room; accept closes it
+	queue *queue // strangers that wait for room
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{} // handshakes under way
@@ -99,7 +99,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		transport: t, options: o, tls: config, sock: nl.(*net.TCPListener),
 		dialing:   map[*net.TCPConn]struct{}{},
 		expected:  map[token]chan<- greeted{},
-		queue:     make(chan *net.TCPConn, maxWaiting),
+		queue:     newQueue(maxWaiting),
 		warnings:  ipc.NewWarnings(o.Logger),
 		familiar:  ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
 		strangers: ipc.NewStrangers(maxHandshakes, leastGreeting, expire),
@@ -144,7 +144,7 @@ func (l *listener) Close() error {
 
 // accept takes connections until the listener is closed.
 func (l *listener) accept() {
-	defer close(l.queue)
+	defer l.queue.end()
 	for {
 		c, err := l.sock.AcceptTCP()
 		if err != nil {
@@ -161,9 +161,7 @@ func (l *listener) accept() {
 			l.begin(c, l.familiar)
 			continue
 		}
-		select {
-		case l.queue <- c:
-		default:
+		if !l.queue.put(c) {
 			c.Close() // as the kernel's queue would
 		}
 	}
@@ -172,7 +170,7 @@ func (l *listener) accept() {
 // admitStrangers begins the handshakes of strangers until accept ends. They wait for room
 // here, so that peers of known hosts don't wait for them.
 func (l *listener) admitStrangers() {
-	for c := range l.queue {
+	for c := l.queue.take(); c != nil; c = l.queue.take() {
 		l.begin(c, l.strangers)
 	}
 }

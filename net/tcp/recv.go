@@ -46,6 +46,9 @@ func (c *conn) read() {
 		}
 		got = got || complete
 	}
+	if c.netpoll.Reader().Len() == 0 {
+		_ = c.netpoll.Reader().Release() // its buffers grow to what comes at once
+	}
 	c.beats.partial.Store(c.input.have > 0 || c.sock.tls != nil && c.sock.tls.at.within())
 	if got {
 		c.data.Wake()

@@ -66,13 +66,30 @@ type sealed struct {
 	source func([]byte) (int, error) // of sealed bytes, after start
 	at     place                     // of what was read
 
-	plain []byte // short buffers that share a record
-	owed  int    // bytes of plain text that are sealed, and not yet all with the kernel
+	buffers *buffers // after start
+	owed    int      // bytes of plain text, sealed, and not yet all with the kernel
 
 	mu     sync.Mutex
-	unsent []byte // sealed bytes
-	first  int    // of unsent that the kernel has not
+	box    *[]byte // of buffers: unsent's memory; nil while there is none
+	unsent []byte  // sealed bytes
+	first  int     // of unsent that the kernel has not
 	iov    []unix.Iovec
+}
+
+// buffers are the memory of TLS that no conn uses now. A conn has some while it sends or
+// receives.
+type buffers struct {
+	plain  sync.Pool // *[]byte: short buffers that share a record
+	sealed sync.Pool // *[]byte: what is sealed and not sent
+	opened sync.Pool // *[]byte: what has arrived and is not opened
+}
+
+// from takes a buffer of a pool.
+func from(p *sync.Pool) *[]byte {
+	if b, ok := p.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
 }
 
 // place is where in a record a stream of them is.
@@ -132,6 +149,10 @@ func (w wire) Write(b []byte) (int, error) {
 	defer s.mu.Unlock()
 	if len(s.unsent)+len(b) > maxUnsent {
 		return 0, fmt.Errorf("tls: %d sealed bytes are not sent, at most %d", len(s.unsent)+len(b), maxUnsent)
+	}
+	if s.box == nil {
+		s.box = from(&s.buffers.sealed)
+		s.unsent = (*s.box)[:0]
 	}
 	s.unsent = append(s.unsent, b...)
 	return len(b), nil
@@ -253,9 +274,10 @@ func tlsError(err error, peer string, o *ipc.Options) error {
 	return err
 }
 
-// start ends the time of the greetings: from now on the sealed bytes come from source.
-func (s *sealed) start(source func([]byte) (int, error)) {
-	s.source = source
+// start ends the time of the greetings: from now on the sealed bytes come from source,
+// and memory from b.
+func (s *sealed) start(b *buffers, source func([]byte) (int, error)) {
+	s.buffers, s.source = b, source
 }
 
 // send seals the buffers of iov and writes them to fd as far as the kernel takes them.
@@ -286,7 +308,10 @@ func (s *sealed) send(fd int, iov []unix.Iovec) (n int, err error) {
 
 // seal seals up to sealBytes of the buffers, from skip bytes on.
 func (s *sealed) seal(iov []unix.Iovec, skip int) error {
-	s.plain = s.plain[:0]
+	box := from(&s.buffers.plain)
+	defer s.buffers.plain.Put(box)
+	plain := (*box)[:0]
+	defer func() { *box = plain }()
 	write := func(b []byte) error {
 		s.owed += len(b)
 		_, err := s.conn.Write(b)
@@ -296,11 +321,11 @@ func (s *sealed) seal(iov []unix.Iovec, skip int) error {
 		b := buffer(v)[skip:]
 		skip = 0
 		for len(b) > 0 {
-			room := sealBytes - s.owed - len(s.plain)
+			room := sealBytes - s.owed - len(plain)
 			if room == 0 {
 				break
 			}
-			if len(s.plain) == 0 && len(b) >= recordBytes {
+			if len(plain) == 0 && len(b) >= recordBytes {
 				k := min(len(b), room) &^ (recordBytes - 1)
 				if k == 0 {
 					return nil
@@ -311,19 +336,19 @@ func (s *sealed) seal(iov []unix.Iovec, skip int) error {
 				b = b[k:]
 				continue
 			}
-			k := min(len(b), recordBytes-len(s.plain), room)
-			s.plain = append(s.plain, b[:k]...)
+			k := min(len(b), recordBytes-len(plain), room)
+			plain = append(plain, b[:k]...)
 			b = b[k:]
-			if len(s.plain) == recordBytes {
-				if err := write(s.plain); err != nil {
+			if len(plain) == recordBytes {
+				if err := write(plain); err != nil {
 					return err
 				}
-				s.plain = s.plain[:0]
+				plain = plain[:0]
 			}
 		}
 	}
-	if len(s.plain) > 0 {
-		return write(s.plain)
+	if len(plain) > 0 {
+		return write(plain)
 	}
 	return nil
 }
@@ -341,7 +366,13 @@ func (s *sealed) flush(fd int) error {
 		}
 		s.first += n
 	}
-	s.unsent, s.first = s.unsent[:0], 0
+	s.first = 0
+	if s.box != nil {
+		*s.box = s.unsent
+		s.buffers.sealed.Put(s.box)
+		s.box, s.unsent = nil, nil
+		clear(s.iov)
+	}
 	return nil
 }
 
@@ -394,26 +425,34 @@ func (e *sealError) Error() string   { return fmt.Sprintf("%v: %v", ipc.ErrDamag
 func (e *sealError) Unwrap() []error { return []error{ipc.ErrDamaged, e.err} }
 
 // fromSocket returns a source that reads the socket in few system calls.
-func fromSocket(s *socket) func([]byte) (int, error) {
-	var memory, arrived []byte
+func fromSocket(s *socket, bs *buffers) func([]byte) (int, error) {
+	var box *[]byte // arrived's memory; nil while there is none
+	var arrived []byte
 	iov := make([]unix.Iovec, 1)
+	done := func() {
+		bs.opened.Put(box)
+		box, arrived, iov[0] = nil, nil, unix.Iovec{}
+	}
 	return func(b []byte) (int, error) {
 		if len(arrived) == 0 {
-			if memory == nil {
-				memory = make([]byte, openBytes)
+			if box = from(&bs.opened); *box == nil {
+				*box = make([]byte, openBytes)
 			}
-			iov[0] = iovec(memory)
+			iov[0] = iovec(*box)
 			n, err := recvmsg(s.fd, iov, openBytes)
+			if err == nil && n == 0 {
+				err = io.EOF
+			}
 			if err != nil {
+				done()
 				return 0, err
 			}
-			if n == 0 {
-				return 0, io.EOF
-			}
-			arrived = memory[:n]
+			arrived = (*box)[:n]
 		}
 		n := copy(b, arrived)
-		arrived = arrived[n:]
+		if arrived = arrived[n:]; len(arrived) == 0 {
+			done()
+		}
 		return n, nil
 	}
 }

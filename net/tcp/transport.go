@@ -24,6 +24,8 @@ type Transport struct {
 	sums      uint8         // noSums or wantSums
 	beatEvery time.Duration // beatEvery but in tests
 
+	buffers buffers // of conns with TLS
+
 	mu     sync.Mutex
 	poller *poller // while there are conns
 	users  int     // of it
