@@ -78,6 +78,11 @@ func FuzzPeers(f *testing.F) {
 		f.Fatal(err)
 	}
 	session := sessionOf(f, recv(f, ctx, w, wire.KindOpenSession))
+	// A worker that says nothing about it loses the session after Options.AnswerWait.
+	if err := send(ctx, w, wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Session: session, PID: 1, Worker: "w"})); err != nil {
+		f.Fatal(err)
+	}
+	recv(f, ctx, c, wire.KindSessionOpened)
 	f.Fuzz(func(t *testing.T, role uint8, script []byte) {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
