@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,9 @@ const (
 )
 
 // closer closes on goroutines of its own. A close of a peer's descriptor can take as long
-// as the peer likes: a TCP socket lingers, a file of a remote file system is flushed, a
-// unix socket closes what is queued in it. Any goroutine may call close.
+// as the peer likes: a file of a remote file system is flushed, a unix socket closes what
+// is queued in it. A TCP socket that lingers is told not to. Any goroutine may call
+// close.
 type closer struct {
 	threads func() int // that are left
 
@@ -107,6 +109,22 @@ func (c *closer) next() io.Closer {
 
 func (c *closer) work() {
 	for f := c.next(); f != nil; f = c.next() {
+		forgoLinger(f)
 		_ = f.Close()
 	}
+}
+
+// forgoLinger has a socket that lingers be closed at once. The kernel sends what it has
+// all the same.
+func forgoLinger(f io.Closer) {
+	s, ok := f.(syscall.Conn)
+	if !ok {
+		return
+	}
+	_ = WithFD(s, func(fd int) error {
+		if l, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err != nil || l.Onoff == 0 || l.Linger == 0 {
+			return err // no socket, or one that closes at once
+		}
+		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+	})
 }

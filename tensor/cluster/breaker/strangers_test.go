@@ -157,8 +157,9 @@ func TestSilentClients(t *testing.T) {
 }
 
 // childLinger sends descriptors whose close waits for an hour: TCP sockets that linger
-// over bytes that are never read. Each comes without a message, and its connection ends.
-func childLinger(ctx context.Context, args []string) error { // ADDR
+// over bytes that are never read, or unix sockets in which such are queued. Each comes
+// without a message, and its connection ends.
+func childLinger(ctx context.Context, args []string) error { // ADDR [queued]
 	page, err := shm.Create(4096, &shm.Options{Backing: shm.Memfd})
 	if err == nil {
 		err = ring.InitBell(page.Bytes()[:ring.BellSize])
@@ -175,6 +176,9 @@ func childLinger(ctx context.Context, args []string) error { // ADDR
 			continue
 		}
 		f, err := lingering(ctx)
+		if err == nil && len(args) > 1 {
+			f, err = queued(f)
+		}
 		if err != nil {
 			return err
 		}
@@ -193,6 +197,18 @@ func childLinger(ctx context.Context, args []string) error { // ADDR
 		}
 	}
 	return nil
+}
+
+// queued returns an end of a pair of unix sockets in which f is queued, which it closes.
+// The close of the last descriptor of the end waits as long as that of f.
+func queued(f *os.File) (*os.File, error) {
+	defer func() { go f.Close() }()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fds[1])
+	return os.NewFile(uintptr(fds[0]), "queued"), unix.Sendmsg(fds[1], []byte("x"), unix.UnixRights(int(f.Fd())), nil, 0)
 }
 
 // lingering returns a TCP socket with more bytes than its peer takes. The peer reads none
@@ -246,7 +262,7 @@ func TestLingeringWithFewThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHonest(t, dial(t, c, 1))
-	attack(t, "linger", c.Addr())
+	attack(t, "linger", c.Addr(), "queued")
 	before, open := 0, 0
 	for end := time.Now().Add(time.Minute); open < before+waiting && c.Restarts() == 0 && time.Now().Before(end); {
 		h.round()
