@@ -102,6 +102,9 @@ def table() -> dict[str, Any]:
 pack_t, pack_tt, pack_ts, pack_st = (struct.Struct("<qq" + f).pack for f in ("q", "qq", "qd", "dq"))
 
 
+_pack_few = [struct.Struct(f"<{n}q").pack for n in range(4)]
+
+
 def pack(values: Sequence[int]) -> bytes:
     """Returns numbers as C has them."""
-    return array.array("q", values).tobytes()
+    return _pack_few[len(values)](*values) if len(values) < 4 else array.array("q", values).tobytes()

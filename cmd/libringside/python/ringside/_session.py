@@ -80,7 +80,7 @@ class Session:
                 if self._batch is batch and self._sent is not batch:
                     self._sent = batch
                     n = record(self._id, data, words, dead, gone, wanted, element)
-                if n in (_native.NESTED, _native.NOT_BEGUN):
+                if n < 0 and n in (_native.NESTED, _native.NOT_BEGUN):
                     self._sent = None  # another time
                 elif self._batch is batch:
                     self._batch = None
