@@ -11,6 +11,9 @@ import (
 	"github.com/ringside-go/ringside/ring"
 )
 
+// smallRead is what netpoll's first buffer has room for.
+const smallRead = 8 << 10
+
 // input is how far the reader is.
 type input struct {
 	header [frameHeader]byte
@@ -20,6 +23,7 @@ type input struct {
 	body     []byte
 	filled   int    // bytes of it
 	released uint32 // what the peer said last
+	large    bool   // netpoll's buffers have grown to what came at once, and do so again
 	stream   stream // of the frames
 }
 
@@ -29,7 +33,7 @@ func (c *conn) read() {
 	if within {
 		defer c.memory.leave()
 	}
-	got := false
+	got, before := false, c.beats.arrived.Load()
 	for more := true; more; {
 		if !within || c.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 			// it is not wanted any more
@@ -46,8 +50,9 @@ func (c *conn) read() {
 		}
 		got = got || complete
 	}
-	if c.netpoll.Reader().Len() == 0 {
-		_ = c.netpoll.Reader().Release() // its buffers grow to what comes at once
+	c.input.large = c.input.large || c.beats.arrived.Load()-before > smallRead
+	if c.input.large && c.netpoll.Reader().Len() == 0 {
+		_ = c.netpoll.Reader().Release()
 	}
 	c.beats.partial.Store(c.input.have > 0 || c.sock.tls != nil && c.sock.tls.at.within())
 	if got {
