@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -19,6 +20,7 @@ func (s *suite) edges(t *testing.T) {
 	t.Run("integers and bools", s.integersAndBools)
 	t.Run("indices from the end", s.indicesFromEnd)
 	t.Run("activations of infinities", s.infiniteActivations)
+	t.Run("relu of zeros", s.reluOfZeros)
 }
 
 func (s *suite) logSumExp(t *testing.T) {
@@ -220,6 +222,30 @@ func (s *suite) infiniteActivations(t *testing.T) {
 				for k, g := range got.f {
 					if k%4 < 3 && g == g {
 						t.Errorf("%v of %d rows of %v: element %d is %v, expected NaN", op, wide, d, k, g)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// reluOfZeros: a zero keeps its sign in every type and at every place of a vector, alone
+// and in a chain of operations, as in PyTorch.
+func (s *suite) reluOfZeros(t *testing.T) {
+	sess := s.session(t)
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
+		for _, n := range []int{1, 3, 64, 1001} {
+			zeros := newArray(d, tensor.Shape{n})
+			for i := range zeros.f {
+				zeros.f[i] = math.Copysign(0, float64(i%2)-1)
+			}
+			x := put(sess, zeros)
+			for what, y := range map[string]*tensor.Tensor{"relu": x.ReLU(), "relu in a chain": x.MulS(2).ReLU().MulS(0.5)} {
+				got := mustRead(t, y)
+				for i, v := range got.f {
+					if v != 0 || math.Signbit(v) != math.Signbit(zeros.f[i]) {
+						t.Errorf("%s of %v %v is %v (element %d of %d)", what, d, zeros.f[i], v, i, n)
 						break
 					}
 				}

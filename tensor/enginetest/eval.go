@@ -224,12 +224,17 @@ func withNumberOps[T float64 | int64](ops map[tensor.Op]func(x []T) T) map[tenso
 	maps.Copy(ops, map[tensor.Op]func(x []T) T{
 		tensor.OpNeg:    onOne(func(x T) T { return -x }),
 		tensor.OpSquare: onOne(func(x T) T { return x * x }),
-		tensor.OpRelu:   onOne(func(x T) T { return max(x, 0) }),
-		tensor.OpAdd:    onTwo(func(a, b T) T { return a + b }),
-		tensor.OpSub:    onTwo(func(a, b T) T { return a - b }),
-		tensor.OpMul:    onTwo(func(a, b T) T { return a * b }),
-		tensor.OpMax:    onTwo(func(a, b T) T { return max(a, b) }),
-		tensor.OpMin:    onTwo(func(a, b T) T { return min(a, b) }),
+		tensor.OpRelu: onOne(func(x T) T {
+			if x < 0 {
+				return 0
+			}
+			return x
+		}),
+		tensor.OpAdd: onTwo(func(a, b T) T { return a + b }),
+		tensor.OpSub: onTwo(func(a, b T) T { return a - b }),
+		tensor.OpMul: onTwo(func(a, b T) T { return a * b }),
+		tensor.OpMax: onTwo(func(a, b T) T { return max(a, b) }),
+		tensor.OpMin: onTwo(func(a, b T) T { return min(a, b) }),
 	})
 	return ops
 }

@@ -92,7 +92,7 @@ func portableFunctions[T Float]() Functions[T] {
 		Erf:      via[T](math.Erf),
 		Tanh:     via[T](math.Tanh),
 		Sigmoid:  via[T](sigmoid),
-		ReLU:     mapUnary(func(x T) T { return max(x, 0) }),
+		ReLU:     mapUnary(relu[T]),
 		SiLU:     via[T](func(x float64) float64 { return x * sigmoid(x) }),
 		GELU:     via[T](func(x float64) float64 { return x * normalCDF(x) }),
 		GELUTanh: via[T](func(x float64) float64 { return x * sigmoid(2*geluInner(x)) }),
@@ -158,6 +158,13 @@ const (
 
 // geluInner is the argument of the hyperbolic tangent in GELUTanh.
 func geluInner(x float64) float64 { return geluRoot * (x + geluCubic*x*x*x) }
+
+func relu[T Float](x T) T {
+	if x < 0 {
+		return 0
+	}
+	return x
+}
 
 func reluGrad[T Float](x, dy T) T {
 	if x <= 0 {

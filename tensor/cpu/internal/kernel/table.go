@@ -213,7 +213,7 @@ type Functions[T Float] struct {
 	Erf      Unary[T] // the error function; 2 ulp
 	Tanh     Unary[T] // 2 ulp
 	Sigmoid  Unary[T] // 1/(1+e⁻ˣ); 2.5 ulp, 0 below about -89
-	ReLU     Unary[T] // max(x, 0); NaN stays NaN
+	ReLU     Unary[T] // x, but 0 where x < 0: NaN and -0 stay
 	SiLU     Unary[T] // x*sigmoid(x); 3 ulp, 0 below about -89
 	GELU     Unary[T] // x*Φ(x) = x*(1+erf(x/√2))/2; 2 ulp
 	GELUTanh Unary[T] // x*(1+tanh(√(2/π)*(x+0.044715x³)))/2; 2 ulp

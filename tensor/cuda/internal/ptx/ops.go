@@ -205,7 +205,7 @@ func (w *code) float(op tensor.Op, d tensor.DType, in, own []reg) reg {
 	case tensor.OpCeil:
 		return do("cvt.rpi."+f.suffix, x)
 	case tensor.OpRelu:
-		return w.choose(d, x, c(0), w.compare(d, "gtu", x, c(0)))
+		return w.choose(d, c(0), x, w.compare(d, "lt", x, c(0)))
 	case tensor.OpClamp:
 		y := w.choose(d, own[0], x, w.compare(d, "lt", x, own[0]))
 		return w.choose(d, own[1], y, w.compare(d, "gt", y, own[1]))
