@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
@@ -123,6 +124,12 @@ func TestInterruptedWithoutRoom(t *testing.T) {
 				t.Errorf("a read: %v, expected %v", err, context.Canceled)
 			}
 			s.ClearErr()
+			dir := t.TempDir()
+			saved := []tensor.Named{{Name: "x", T: x}}
+			if err := checkpoint.Save(ctx, s, dir, saved, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("a save: %v, expected %v", err, context.Canceled)
+			}
+			s.ClearErr()
 			ctx.over.Store(false)
 			for _, p := range c.Parts()[1:] {
 				if err := syscall.Kill(p.PID, syscall.SIGCONT); err != nil {
@@ -131,6 +138,9 @@ func TestInterruptedWithoutRoom(t *testing.T) {
 			}
 			if got, err := tensor.Data[int64](x.AddS(0)); err != nil || got[0] != want {
 				t.Errorf("%v, %v, expected %d", got, err, want)
+			}
+			if err := checkpoint.Save(ctx, s, dir, saved, nil); err != nil {
+				t.Errorf("the save after it: %v", err)
 			}
 		})
 	}

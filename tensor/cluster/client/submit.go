@@ -349,13 +349,14 @@ type message struct {
 }
 
 // sendMessage sends e.message. If a wait for room is ended by a context that ends for
-// waits alone, the message is kept: the next wait goes on with it.
+// waits alone, the message is kept: the next wait goes on with it. A Save is not, as its
+// caller closes the files.
 func (e *Engine) sendMessage(ctx context.Context, kind uint32, files ...*os.File) error {
 	err := catchUp(ctx, e)
 	if err == nil {
 		err = deliver(ctx, e, &message{kind, e.message, files})
 	}
-	if err != nil && e.err == nil && spares(ctx) {
+	if err != nil && e.err == nil && spares(ctx) && kind != wire.KindSave {
 		e.unsent = append(e.unsent, message{kind, slices.Clone(e.message), files})
 		return nil
 	}
