@@ -123,18 +123,18 @@ type Group struct {
 	control *control
 	lane    *lane
 	tags    *tags
+	barrier *Persistent // every Barrier is the same call
 
 	// Of the running call: only the goroutine that holds the lane uses these.
 	sent, received []uint64 // by rank
 	self           [][]byte // sent to oneself and not yet received
-	uncounted      int      // bytes
 	flight         flight
 
 	told  told
 	stuck atomic.Bool // a call has failed here
 	// a pairing: the running send or receive, or the one that failed
 	pairing  atomic.Uint64
-	bytes    atomic.Uint64
+	bytes    tally         // of destinations
 	children atomic.Uint64 // sub-groups made so far: part of their names
 	failure  atomic.Pointer[failure]
 	// of the ranks that closed their groups, the one with the fewest calls
@@ -181,6 +181,9 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	g.control = newControl(g, members)
 	if g.tags, err = newTags(g); err == nil {
 		err = compose(ctx, g)
+	}
+	if err == nil {
+		g.barrier = g.BarrierInit()
 	}
 	if err != nil {
 		if pe := (*protocol.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) && c.verdict != nil {

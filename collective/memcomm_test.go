@@ -200,6 +200,7 @@ func memWorld(hostOf []int) []*Group {
 		g.lane = newLane(g)
 		g.control = newControl(g, nil)
 		g.tags, _ = newTags(g)
+		g.barrier = g.BarrierInit()
 		h := newHosts(l, r)
 		h.inside = insides[h.host][h.pos]
 		if h.pos < rails {

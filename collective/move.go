@@ -11,8 +11,11 @@ import (
 
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
-	r := protocol.Request{Call: protocol.Call{Kind: protocol.Barrier}}
-	return g.lane.do(ctx, &r)
+	if ctx.Err() == nil {
+		return g.barrier.Run(ctx)
+	}
+	r := g.barrier.request
+	return g.lane.do(ctx, &r) // which refuses it
 }
 
 // BarrierAsync starts a Barrier.

@@ -78,13 +78,15 @@ func (p *Persistent) Run(ctx context.Context) error {
 	}
 	p.direct.Prefetch()
 	seq := g.lane.calls()
+	given := g.options.tape == nil && g.failure.Load() == nil && g.left.Load() == nil && p.direct.Give(seq)
+	// remembered while the other rank's part is on its way
 	flown := g.flight.begin(&p.request.Call, len(p.request.Dst), g.born)
 	flown.call.Seq = seq
-	if g.options.tape != nil || g.failure.Load() != nil || g.left.Load() != nil || !p.direct.Trade(seq) {
+	if !given || !p.direct.Take() {
 		return p.rest(ctx, seq, flown)
 	}
 	flown.end(g.born)
-	g.count(len(p.request.Dst))
+	g.bytes.count(len(p.request.Dst))
 	g.lane.leave()
 	return nil
 }
@@ -117,7 +119,7 @@ func (p *Persistent) finish(ctx context.Context, seq uint64, flown *flightCall) 
 		return g.record(g.resolve(&protocol.Request{Call: p.numbered(seq)}, err))
 	}
 	flown.end(g.born)
-	g.count(len(p.request.Dst))
+	g.bytes.count(len(p.request.Dst))
 	return nil
 }
 

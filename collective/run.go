@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/protocol"
@@ -55,7 +56,7 @@ func (g *Group) perform(ctx context.Context, r *protocol.Request, over error) er
 		g.pairing.Store(0)
 	}
 	flown.end(g.born)
-	g.count(len(r.Dst))
+	g.bytes.count(len(r.Dst))
 	return nil
 }
 
@@ -77,11 +78,17 @@ func (g *Group) number(r *protocol.Request) {
 // countEvery is how many bytes are counted at a time: a counter that others read is slow.
 const countEvery = 64 << 10
 
+// tally counts the bytes of destinations. Any goroutine may load the total.
+type tally struct {
+	total     atomic.Uint64
+	uncounted int // not yet in total; belongs to the holder of the lane
+}
+
 // count counts the bytes of a destination.
-func (g *Group) count(n int) {
-	if g.uncounted += n; g.uncounted >= countEvery {
-		g.bytes.Add(uint64(g.uncounted))
-		g.uncounted = 0
+func (t *tally) count(n int) {
+	if t.uncounted += n; t.uncounted >= countEvery {
+		t.total.Add(uint64(t.uncounted))
+		t.uncounted = 0
 	}
 }
 
@@ -140,7 +147,7 @@ type Stats struct {
 // Stats returns the counters. Any goroutine may call it.
 func (g *Group) Stats() Stats {
 	return Stats{
-		Calls: g.lane.calls(), Bytes: g.bytes.Load(), InCall: g.lane.held(), Failed: g.failure.Load() != nil,
+		Calls: g.lane.calls(), Bytes: g.bytes.total.Load(), InCall: g.lane.held(), Failed: g.failure.Load() != nil,
 		Age: time.Since(g.born), Layout: g.layout.String(), Local: len(g.layout.hosts[g.layout.hostOf[g.rank]]),
 		Messages: g.control.received.Load(),
 	}

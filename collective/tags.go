@@ -149,7 +149,7 @@ func (t *tags) ended(d *delivery, err error) {
 		d.from = d.transfer.Peer
 		t.passed[t.passing%flightCalls] = d.passage(t.group.born)
 		t.passing++
-		t.group.bytes.Add(uint64(len(d.transfer.Buf)))
+		t.group.bytes.total.Add(uint64(len(d.transfer.Buf)))
 	}
 	if tape := t.group.options.tape; tape != nil {
 		tape.call(recordTagged, d.began, d.request.Call, d.from, d.transfer.Tag, err)

@@ -70,7 +70,7 @@ import (
 //
 // Two ranks have their marks in one cache line, and a word of payload beside each. The
 // store of a mark fetches the line, and the other rank's mark and word come with it. A
-// word and its mark are stored back to back (trade): after a word that is stored earlier,
+// word and its mark are stored back to back (give): after a word that is stored earlier,
 // the other rank, which is looking, would take the line back before the mark is stored.
 // The lines of the two parities are not neighbours.
 //

@@ -16,14 +16,14 @@ import (
 //
 // A barrier, and a sum of up to wordSize bytes, of two ranks is small: all that it says
 // fits beside the mark in the pair's line. It stores word and mark next to each other in
-// time (trade), and writes nothing down for the waiting code unless the other rank is
+// time (give), and writes nothing down for the waiting code unless the other rank is
 // missing.
 type Persistent struct {
 	encoded
 	comm    *Comm
 	request protocol.Request
 	small   bool
-	begun   bool // Trade has begun a call, and the other rank was not there
+	begun   bool // Give has begun a call that is not over
 	rest    int  // PAUSEs between two looks of a small call
 }
 
@@ -68,12 +68,12 @@ func (p *Persistent) Prefetch() {
 	}
 }
 
-// Run makes the call as the seq-th of the comm, or goes on with it where Trade has begun
+// Run makes the call as the seq-th of the comm, or goes on with it where Give has begun
 // it. It is Do without the lock: while it is under way no method of the Comm may be
 // called but Abort, Alloc, Free, Show and Err. It does not look at the context before it
 // has to wait.
 func (p *Persistent) Run(ctx context.Context, seq uint64) error {
-	if !p.begun && p.Trade(seq) {
+	if !p.begun && p.Give(seq) && p.Take() {
 		return nil
 	}
 	if p.begun {
@@ -87,11 +87,12 @@ func (p *Persistent) Run(ctx context.Context, seq uint64) error {
 	return c.perform(&p.request)
 }
 
-// Trade makes the call as the seq-th of the comm if it is small and the other rank comes
-// at once, and reports whether it did. If not, the caller goes on with Run, before it
-// makes another call. Trade is Run for what calls no context and no logger, so it does
-// not panic.
-func (p *Persistent) Trade(seq uint64) bool {
+// Give begins the call as the seq-th of the comm if it is small, and reports whether it
+// did: the other rank can go on. The caller then calls Take. Work between the two does
+// not delay a rank that has to wait for the other's mark. If Give did nothing, the caller
+// goes on with Run. Give and Take are Run for what calls no context and no logger, so
+// they do not panic.
+func (p *Persistent) Give(seq uint64) bool {
 	c := p.comm
 	// in the window of a broadcast meet looks for entries that nothing took
 	if !p.small || c.window.epoch == c.epoch || c.dead.Load() != nil {
@@ -100,17 +101,26 @@ func (p *Persistent) Trade(seq uint64) bool {
 	c.epoch++
 	parity := c.epoch & 1
 	c.declare(&p.encoded, parity, seq)
-	mark, word := markOf(c.epoch, p.hash+seq*golden), wordFrom(p.request.Src)
-	theirs, here := trade(c.pair.mine[parity], c.pair.theirs[parity], mark, word, max(c.spins/p.rest, 1), p.rest)
+	give(c.pair.mine[parity], markOf(c.epoch, p.hash+seq*golden), wordFrom(p.request.Src))
+	p.begun, p.call.Seq = true, seq
+	c.stats.Calls++
+	return true
+}
+
+// Take ends the call that Give began if the other rank comes at once, and reports
+// whether it did. If not, the caller goes on with Run, before it makes another call.
+func (p *Persistent) Take() bool {
+	c := p.comm
+	mark := markOf(c.epoch, p.hash+p.call.Seq*golden)
+	theirs, here := take(c.pair.theirs[c.epoch&1], mark, max(c.spins/p.rest, 1), p.rest)
 	// a rank that sleeps has come before, so this may be late
 	c.peers[1-c.rank].bell.Ring()
-	c.stats.Calls++
-	p.call.Seq = seq
-	if p.begun = !here; p.begun {
+	if !here {
 		return false
 	}
-	if len(p.request.Src) > 0 {
-		p.add(word, theirs)
+	p.begun = false
+	if src := p.request.Src; len(src) > 0 {
+		p.add(wordFrom(src), theirs)
 	}
 	return true
 }

@@ -139,9 +139,9 @@ func TestPersistentCancelled(t *testing.T) {
 	}
 }
 
-// TestTrade: a small call is over at once for the rank that comes second. The first goes
-// on with it by Run, also when the second comes with a plain call.
-func TestTrade(t *testing.T) {
+// TestGiveTake: a small call is over at once for the rank that comes second. The first
+// goes on with it by Run, also when the second comes with a plain call.
+func TestGiveTake(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	call := protocol.Call{Kind: protocol.AllReduce, Op: element.Sum, DType: element.I64, Count: 1}
 	begun := make(chan struct{})
@@ -155,12 +155,13 @@ func TestTrade(t *testing.T) {
 		if err := c.Barrier(ctx, protocol.Call{Kind: protocol.Barrier}); err != nil {
 			return err
 		}
+		over := func(seq uint64) bool { return p.Give(seq) && p.Take() }
 		for seq := uint64(1); seq <= 3; seq++ {
 			got[0] = byte(1 + c.rank)
 			plain := call
 			plain.Seq = seq
 			switch {
-			case c.rank == 0 && p.Trade(seq):
+			case c.rank == 0 && over(seq):
 				return fmt.Errorf("call %d is over before the other rank has begun", seq)
 			case c.rank == 0:
 				begun <- struct{}{}
@@ -170,7 +171,7 @@ func TestTrade(t *testing.T) {
 				err = c.AllReduce(ctx, plain, 1, got, got)
 			default:
 				<-begun
-				if !p.Trade(seq) {
+				if !over(seq) {
 					return fmt.Errorf("call %d is not over, though the other rank has begun", seq)
 				}
 			}

@@ -14,12 +14,16 @@ func storeRelease(addr *uint64, v uint64)
 //go:noescape
 func await(addr *uint64, want uint64, n int) bool
 
-// trade stores word and then mark in mine, without an instruction between them. It looks
-// up to n > 0 times whether the mark in theirs is the same, with rest > 0 PAUSEs between
-// looks. It returns the word in theirs, and whether the mark was the same.
+// give stores word and then mark in mine, without an instruction between them.
 //
 //go:noescape
-func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
+func give(mine *half, mark, word uint64)
+
+// take looks up to n > 0 times whether the mark in theirs is mark, with rest > 0 PAUSEs
+// between looks. It returns the word in theirs, and whether the mark was the same.
+//
+//go:noescape
+func take(theirs *half, mark uint64, n, rest int) (uint64, bool)
 
 // claim begins to fetch the line of h for writing, and does not wait for it.
 //

@@ -28,16 +28,21 @@ come:
 	MOVB $1, ret+24(FP)
 	RET
 
-// func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
-TEXT ·trade(SB), NOSPLIT, $0-57
+// func give(mine *half, mark, word uint64)
+TEXT ·give(SB), NOSPLIT, $0-24
 	MOVQ mine+0(FP), AX
-	MOVQ theirs+8(FP), BX
-	MOVQ mark+16(FP), CX
-	MOVQ word+24(FP), DX
-	MOVQ n+32(FP), SI
-	MOVQ rest+40(FP), DI
+	MOVQ mark+8(FP), CX
+	MOVQ word+16(FP), DX
 	MOVQ DX, 8(AX)
 	MOVQ CX, (AX)
+	RET
+
+// func take(theirs *half, mark uint64, n, rest int) (uint64, bool)
+TEXT ·take(SB), NOSPLIT, $0-41
+	MOVQ theirs+0(FP), BX
+	MOVQ mark+8(FP), CX
+	MOVQ n+16(FP), SI
+	MOVQ rest+24(FP), DI
 
 look:
 	CMPQ (BX), CX
@@ -50,13 +55,13 @@ pause:
 	JNZ  pause
 	DECQ SI
 	JNZ  look
-	MOVB $0, ret1+56(FP)
+	MOVB $0, ret1+40(FP)
 	RET
 
 come:
 	MOVQ 8(BX), DX
-	MOVQ DX, ret+48(FP)
-	MOVB $1, ret1+56(FP)
+	MOVQ DX, ret+32(FP)
+	MOVB $1, ret1+40(FP)
 	RET
 
 // func claim(h *half)

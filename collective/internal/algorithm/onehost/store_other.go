@@ -17,11 +17,15 @@ func await(addr *uint64, want uint64, n int) bool {
 	return false
 }
 
-// trade stores word and then mark in mine, and looks up to n times whether the mark in
-// theirs is the same. It returns the word in theirs, and whether the mark was the same.
-func trade(mine, theirs *half, mark, word uint64, n, _ int) (uint64, bool) {
+// give stores word and then mark in mine.
+func give(mine *half, mark, word uint64) {
 	mine.word = word
 	storeRelease(&mine.mark, mark)
+}
+
+// take looks up to n times whether the mark in theirs is mark. It returns the word in
+// theirs, and whether the mark was the same.
+func take(theirs *half, mark uint64, n, _ int) (uint64, bool) {
 	if !await(&theirs.mark, mark, n) {
 		return 0, false
 	}
