@@ -331,6 +331,48 @@ func TestAdamWOfOneParameterTwice(t *testing.T) {
 	}
 }
 
+// TestSGDInTiles wants updates by SGD in tiles to have the bits of single operations, in
+// every type, where the parameter is read again and where the momentum may lie in its
+// place.
+func TestSGDInTiles(t *testing.T) {
+	f := func(s *tensor.Session) (out []*tensor.Tensor) {
+		T, S := tensor.T, tensor.S
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
+			for _, n := range []int{5, 20_000} {
+				random := func() *tensor.Tensor { return tensor.RandN(s, tensor.F32, n).Cast(d) }
+				p, b := random(), random()
+				for _, decay := range []float64{0, 0.01} {
+					b = s.Apply(tensor.OpSGDM, nil, T(b), T(random().MulS(0.5)), T(p), S(0.9), S(0.1), S(decay))
+					p = s.Apply(tensor.OpSGD, nil, T(p), T(b), S(0.1), S(decay))
+				}
+				last := s.Apply(tensor.OpSGDM, nil, T(random()), T(random()), T(random().Exp()), S(0.9), S(0.1), S(0.01))
+				out = append(out, b, p, last)
+			}
+		}
+		return out
+	}
+	for _, level := range levels() {
+		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+		for _, threads := range []int{1, 2, 3} {
+			d := newTraced(t, cpu.Options{Level: &level, Threads: threads}, threads > 1)
+			alone := 0
+			d.onStep = func(s *compile.Step) {
+				if s.Fused == compile.Single && (s.Op == tensor.OpSGD || s.Op == tensor.OpSGDM) {
+					alone++
+				}
+			}
+			for i, got := range d.results(t, f) {
+				if !bytes.Equal(got, want[i]) {
+					t.Errorf("%v, %d threads: result %d has other bits in tiles", level, threads, i)
+				}
+			}
+			if alone > 0 {
+				t.Errorf("%v, %d threads: %d updates are no part of tiles", level, threads, alone)
+			}
+		}
+	}
+}
+
 // TestExtremesOfZeros wants extremes of zeros of both signs to be the same whether a
 // tensor full of one number became that number or not.
 func TestExtremesOfZeros(t *testing.T) {

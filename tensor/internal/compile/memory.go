@@ -90,7 +90,7 @@ func (s *Step) mayOverwrite(i, j int) bool {
 	case Single:
 		switch s.Op {
 		// They add to the first operand in several passes.
-		case tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpSGD, tensor.OpSGDM:
+		case tensor.OpIndexAdd, tensor.OpScatterAdd:
 			return i == 0
 		}
 		return s.Op.Info().Class == tensor.ClassElementwise

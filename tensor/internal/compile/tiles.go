@@ -58,14 +58,8 @@ func (t *tiler) eligible(k int) bool {
 	if s.Fused != Single || s.Op.Info().Class != tensor.ClassElementwise || s.Op == tensor.OpDropout || s.Out.Shape.Elems() == 0 {
 		return false
 	}
-	switch s.Op {
-	case tensor.OpCast:
-		// A cast to the same type is a copy for a reader that needs a dense operand.
-		return s.In[0].DType != s.Out.DType
-	case tensor.OpSGD, tensor.OpSGDM:
-		return false // several passes, see mayOverwrite
-	}
-	return true
+	// A cast to the same type is a copy for a reader that needs a dense operand.
+	return s.Op != tensor.OpCast || s.In[0].DType != s.Out.DType
 }
 
 // tensors returns the tensor operands of elementwise step s, broadcast to its output.

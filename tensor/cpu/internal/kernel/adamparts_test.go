@@ -5,6 +5,34 @@ import (
 	"testing"
 )
 
+// TestMomentum wants the bits of AdamM and then Axpy on every level, also where the
+// result lies in the place of an operand.
+func TestMomentum(t *testing.T) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
+		for _, n := range lengths() {
+			for place := range 4 { // of the result: an operand's, or its own
+				var in [4]fenced
+				for i := range in {
+					in[i] = newFenced(n, r.IntN(17), r.Float32)
+				}
+				b, g, p, dst := in[0].v, in[1].v, in[2].v, in[place].v
+				want := make([]float32, n)
+				k.AdamM(want, b, g, 0.9, 0.7)
+				k.Axpy(want, p, want, 0.01)
+				k.Momentum(dst, b, g, p, 0.9, 0.7, 0.01)
+				for i := range dst {
+					if !identical(dst[i], want[i]) {
+						t.Fatalf("%d numbers in place %d: %v at %d, expected %v", n, place, dst[i], i, want[i])
+					}
+				}
+				for i := range in {
+					in[i].intact(t, "Momentum")
+				}
+			}
+		}
+	})
+}
+
 // TestAdamParts wants the bits of AdamW of its parts, one after another, on every level.
 func TestAdamParts(t *testing.T) {
 	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {

@@ -71,6 +71,8 @@ func portableArithmetic[T Float]() Arithmetic[T] {
 		Axpy: axpyGo[T],
 
 		AdamM: adamMGo[T], AdamV: adamVGo[T], AdamP: adamPGo[T],
+
+		Momentum: momentumGo[T],
 	}
 }
 

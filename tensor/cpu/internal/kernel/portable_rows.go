@@ -165,6 +165,14 @@ func adamVGo[T Float](dst, v, g []T, keep, rest T) {
 	}
 }
 
+func momentumGo[T Float](dst, b, g, p []T, keep, rest, decay T) {
+	b, g, p = b[:len(dst)], g[:len(dst)], p[:len(dst)]
+	for i, x := range p {
+		y := T(keep*b[i] + rest*g[i])
+		dst[i] = T(float64(decay)*float64(x) + float64(y))
+	}
+}
+
 func adamPGo[T Float](dst, p, m, v []T, decay, rate, root, eps T) {
 	p, m, v = p[:len(dst)], m[:len(dst)], v[:len(dst)]
 	for i, x := range p {

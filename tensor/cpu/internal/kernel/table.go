@@ -167,6 +167,10 @@ type Arithmetic[T Float] struct {
 	AdamM func(dst, m, g []T, keep, rest T)
 	AdamV func(dst, v, g []T, keep, rest T)
 	AdamP func(dst, p, m, v []T, decay, rate, root, eps T)
+
+	// Momentum is dst = b*keep + g*rest + p*decay: AdamM and then Axpy, with their bits.
+	// dst may be any of the operands.
+	Momentum func(dst, b, g, p []T, keep, rest, decay T)
 }
 
 // Conversions change element types and fill. The operands of all but

@@ -131,6 +131,7 @@ func accelerateAVX512(t *Table[float32]) {
 	t.Axpy = each121(axpyAVX512)
 	t.AdamM = each122(adamMAVX512)
 	t.AdamV = each122(adamVAVX512)
+	t.Momentum = each133(momentumAVX512)
 	t.AdamP = each134(adamPAVX512)
 	t.Exp = each110(expAVX512)
 	t.Tanh = each110(tanhAVX512)
@@ -214,6 +215,7 @@ func accelerateF64AVX512(t *Table[float64]) {
 	t.Axpy = each121(axpyF64AVX512)
 	t.AdamM = each122(adamMF64AVX512)
 	t.AdamV = each122(adamVF64AVX512)
+	t.Momentum = each133(momentumF64AVX512)
 	t.AdamP = each134(adamPF64AVX512)
 	t.Sum = sum010(sumF64AVX512)
 	t.Dot = sum020(dotF64AVX512)
@@ -455,6 +457,7 @@ func accelerateAVX2(t *Table[float32]) {
 	t.Axpy = each121(axpyAVX2)
 	t.AdamM = each122(adamMAVX2)
 	t.AdamV = each122(adamVAVX2)
+	t.Momentum = each133(momentumAVX2)
 	t.AdamP = each134(adamPAVX2)
 	t.Exp = each110(expAVX2)
 	t.Tanh = each110(tanhAVX2)
@@ -538,6 +541,7 @@ func accelerateF64AVX2(t *Table[float64]) {
 	t.Axpy = each121(axpyF64AVX2)
 	t.AdamM = each122(adamMF64AVX2)
 	t.AdamV = each122(adamVF64AVX2)
+	t.Momentum = each133(momentumF64AVX2)
 	t.AdamP = each134(adamPF64AVX2)
 	t.Sum = sum010(sumF64AVX2)
 	t.Dot = sum020(dotF64AVX2)
@@ -748,6 +752,18 @@ func each121[T Float](f func(n int, out0, in0, in1 *T, s0 T)) func(out0, in0, in
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0], &in1[0], s0)
 			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
+		}
+	}
+}
+
+// each133 returns f over whole slices: 1 out, 3 in, and 3 numbers.
+func each133[T Float](f func(n int, out0, in0, in1, in2 *T, s0, s1, s2 T)) func(out0, in0, in1, in2 []T, s0, s1, s2 T) {
+	return func(out0, in0, in1, in2 []T, s0, s1, s2 T) {
+		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
+		for len(out0) > 0 {
+			n := min(len(out0), chunk)
+			f(n, &out0[0], &in0[0], &in1[0], &in2[0], s0, s1, s2)
+			out0, in0, in1, in2 = out0[n:], in0[n:], in1[n:], in2[n:]
 		}
 	}
 }

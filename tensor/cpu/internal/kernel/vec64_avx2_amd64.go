@@ -142,6 +142,11 @@ func adamMF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, 
 //go:noescape
 func adamVF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, s0 float64, s1 float64)
 
+// momentumF64AVX2 is out0 = in0*s0 + in1*s1 + in2*s2.
+//
+//go:noescape
+func momentumF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64)
+
 // adamPF64AVX2 is out0 = in0*s0 - in1*s1/(√in2*s2+s3).
 //
 //go:noescape

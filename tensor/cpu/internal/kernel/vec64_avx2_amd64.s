@@ -1730,6 +1730,89 @@ done:
 	VZEROUPPER
 	RET
 
+// func momentumF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64)
+// Requires: AVX, FMA3
+TEXT ·momentumF64AVX2(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Y0
+	VBROADCASTSD s1+48(FP), Y1
+	VBROADCASTSD s2+56(FP), Y2
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000010
+	JL          one
+	VMOVUPS     (DX)(DI*8), Y3
+	VMOVUPS     (BX)(DI*8), Y4
+	VMOVUPS     (SI)(DI*8), Y5
+	VMULPD      Y0, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     Y3, (CX)(DI*8)
+	VMOVUPS     32(DX)(DI*8), Y3
+	VMOVUPS     32(BX)(DI*8), Y4
+	VMOVUPS     32(SI)(DI*8), Y5
+	VMULPD      Y0, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     Y3, 32(CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Y3
+	VMOVUPS     64(BX)(DI*8), Y4
+	VMOVUPS     64(SI)(DI*8), Y5
+	VMULPD      Y0, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     Y3, 64(CX)(DI*8)
+	VMOVUPS     96(DX)(DI*8), Y3
+	VMOVUPS     96(BX)(DI*8), Y4
+	VMOVUPS     96(SI)(DI*8), Y5
+	VMULPD      Y0, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     Y3, 96(CX)(DI*8)
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x00000010, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000004
+	JL          last
+	VMOVUPS     (DX)(DI*8), Y3
+	VMOVUPS     (BX)(DI*8), Y4
+	VMOVUPS     (SI)(DI*8), Y5
+	VMULPD      Y0, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VFMADD231PD Y2, Y5, Y3
+	VMOVUPS     Y3, (CX)(DI*8)
+	ADDQ        $0x00000004, DI
+	SUBQ        $0x00000004, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	LEAQ        ·const_lanes+64(SB), R8
+	SHLQ        $0x02, AX
+	SUBQ        AX, R8
+	VMOVUPS     (R8), Y3
+	VMASKMOVPS  (DX)(DI*8), Y3, Y4
+	VMASKMOVPS  (BX)(DI*8), Y3, Y5
+	VMASKMOVPS  (SI)(DI*8), Y3, Y6
+	VMULPD      Y0, Y4, Y0
+	VFMADD231PD Y1, Y5, Y0
+	VFMADD231PD Y2, Y6, Y0
+	VMASKMOVPS  Y0, Y3, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamPF64AVX2(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
 // Requires: AVX, FMA3
 TEXT ·adamPF64AVX2(SB), NOSPLIT, $0-72

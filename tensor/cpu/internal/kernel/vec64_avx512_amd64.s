@@ -1702,6 +1702,88 @@ done:
 	VZEROUPPER
 	RET
 
+// func momentumF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·momentumF64AVX512(SB), NOSPLIT, $0-64
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSD s0+40(FP), Z0
+	VBROADCASTSD s1+48(FP), Z1
+	VBROADCASTSD s2+56(FP), Z2
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(DI*8), Z3
+	VMOVUPS     (BX)(DI*8), Z4
+	VMOVUPS     (SI)(DI*8), Z5
+	VMULPD      Z0, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VFMADD231PD Z2, Z5, Z3
+	VMOVUPS     Z3, (CX)(DI*8)
+	VMOVUPS     64(DX)(DI*8), Z3
+	VMOVUPS     64(BX)(DI*8), Z4
+	VMOVUPS     64(SI)(DI*8), Z5
+	VMULPD      Z0, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VFMADD231PD Z2, Z5, Z3
+	VMOVUPS     Z3, 64(CX)(DI*8)
+	VMOVUPS     128(DX)(DI*8), Z3
+	VMOVUPS     128(BX)(DI*8), Z4
+	VMOVUPS     128(SI)(DI*8), Z5
+	VMULPD      Z0, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VFMADD231PD Z2, Z5, Z3
+	VMOVUPS     Z3, 128(CX)(DI*8)
+	VMOVUPS     192(DX)(DI*8), Z3
+	VMOVUPS     192(BX)(DI*8), Z4
+	VMOVUPS     192(SI)(DI*8), Z5
+	VMULPD      Z0, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VFMADD231PD Z2, Z5, Z3
+	VMOVUPS     Z3, 192(CX)(DI*8)
+	ADDQ        $0x00000020, DI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(DI*8), Z3
+	VMOVUPS     (BX)(DI*8), Z4
+	VMOVUPS     (SI)(DI*8), Z5
+	VMULPD      Z0, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VFMADD231PD Z2, Z5, Z3
+	VMOVUPS     Z3, (CX)(DI*8)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	SHLQ        $0x01, AX
+	MOVL        $0xffffffff, R8
+	BZHIL       AX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*8), K1, Z3
+	VMOVUPS.Z   (BX)(DI*8), K1, Z4
+	VMOVUPS.Z   (SI)(DI*8), K1, Z5
+	VMULPD      Z0, Z3, Z0
+	VFMADD231PD Z1, Z4, Z0
+	VFMADD231PD Z2, Z5, Z0
+	VMOVUPS     Z0, K1, (CX)(DI*8)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamPF64AVX512(n int, out0 *float64, in0 *float64, in1 *float64, in2 *float64, s0 float64, s1 float64, s2 float64, s3 float64)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·adamPF64AVX512(SB), NOSPLIT, $0-72

@@ -1702,6 +1702,88 @@ done:
 	VZEROUPPER
 	RET
 
+// func momentumAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32)
+// Requires: AVX, FMA3
+TEXT ·momentumAVX2(SB), NOSPLIT, $0-52
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSS s0+40(FP), Y0
+	VBROADCASTSS s1+44(FP), Y1
+	VBROADCASTSS s2+48(FP), Y2
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000020
+	JL          one
+	VMOVUPS     (DX)(DI*4), Y3
+	VMOVUPS     (BX)(DI*4), Y4
+	VMOVUPS     (SI)(DI*4), Y5
+	VMULPS      Y0, Y3, Y3
+	VFMADD231PS Y1, Y4, Y3
+	VFMADD231PS Y2, Y5, Y3
+	VMOVUPS     Y3, (CX)(DI*4)
+	VMOVUPS     32(DX)(DI*4), Y3
+	VMOVUPS     32(BX)(DI*4), Y4
+	VMOVUPS     32(SI)(DI*4), Y5
+	VMULPS      Y0, Y3, Y3
+	VFMADD231PS Y1, Y4, Y3
+	VFMADD231PS Y2, Y5, Y3
+	VMOVUPS     Y3, 32(CX)(DI*4)
+	VMOVUPS     64(DX)(DI*4), Y3
+	VMOVUPS     64(BX)(DI*4), Y4
+	VMOVUPS     64(SI)(DI*4), Y5
+	VMULPS      Y0, Y3, Y3
+	VFMADD231PS Y1, Y4, Y3
+	VFMADD231PS Y2, Y5, Y3
+	VMOVUPS     Y3, 64(CX)(DI*4)
+	VMOVUPS     96(DX)(DI*4), Y3
+	VMOVUPS     96(BX)(DI*4), Y4
+	VMOVUPS     96(SI)(DI*4), Y5
+	VMULPS      Y0, Y3, Y3
+	VFMADD231PS Y1, Y4, Y3
+	VFMADD231PS Y2, Y5, Y3
+	VMOVUPS     Y3, 96(CX)(DI*4)
+	ADDQ        $0x00000020, DI
+	SUBQ        $0x00000020, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000008
+	JL          last
+	VMOVUPS     (DX)(DI*4), Y3
+	VMOVUPS     (BX)(DI*4), Y4
+	VMOVUPS     (SI)(DI*4), Y5
+	VMULPS      Y0, Y3, Y3
+	VFMADD231PS Y1, Y4, Y3
+	VFMADD231PS Y2, Y5, Y3
+	VMOVUPS     Y3, (CX)(DI*4)
+	ADDQ        $0x00000008, DI
+	SUBQ        $0x00000008, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	LEAQ        ·const_lanes+64(SB), R8
+	SHLQ        $0x02, AX
+	SUBQ        AX, R8
+	VMOVUPS     (R8), Y3
+	VMASKMOVPS  (DX)(DI*4), Y3, Y4
+	VMASKMOVPS  (BX)(DI*4), Y3, Y5
+	VMASKMOVPS  (SI)(DI*4), Y3, Y6
+	VMULPS      Y0, Y4, Y0
+	VFMADD231PS Y1, Y5, Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMASKMOVPS  Y0, Y3, (CX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamPAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, FMA3
 TEXT ·adamPAVX2(SB), NOSPLIT, $0-56

@@ -142,6 +142,11 @@ func adamMAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s
 //go:noescape
 func adamVAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
 
+// momentumAVX512 is out0 = in0*s0 + in1*s1 + in2*s2.
+//
+//go:noescape
+func momentumAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32)
+
 // adamPAVX512 is out0 = in0*s0 - in1*s1/(√in2*s2+s3).
 //
 //go:noescape

@@ -1874,6 +1874,87 @@ done:
 	VZEROUPPER
 	RET
 
+// func momentumAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·momentumAVX512(SB), NOSPLIT, $0-52
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         out0+8(FP), CX
+	MOVQ         in0+16(FP), DX
+	MOVQ         in1+24(FP), BX
+	MOVQ         in2+32(FP), SI
+	VBROADCASTSS s0+40(FP), Z0
+	VBROADCASTSS s1+44(FP), Z1
+	VBROADCASTSS s2+48(FP), Z2
+	XORQ         DI, DI
+
+several:
+	CMPQ        AX, $0x00000040
+	JL          one
+	VMOVUPS     (DX)(DI*4), Z3
+	VMOVUPS     (BX)(DI*4), Z4
+	VMOVUPS     (SI)(DI*4), Z5
+	VMULPS      Z0, Z3, Z3
+	VFMADD231PS Z1, Z4, Z3
+	VFMADD231PS Z2, Z5, Z3
+	VMOVUPS     Z3, (CX)(DI*4)
+	VMOVUPS     64(DX)(DI*4), Z3
+	VMOVUPS     64(BX)(DI*4), Z4
+	VMOVUPS     64(SI)(DI*4), Z5
+	VMULPS      Z0, Z3, Z3
+	VFMADD231PS Z1, Z4, Z3
+	VFMADD231PS Z2, Z5, Z3
+	VMOVUPS     Z3, 64(CX)(DI*4)
+	VMOVUPS     128(DX)(DI*4), Z3
+	VMOVUPS     128(BX)(DI*4), Z4
+	VMOVUPS     128(SI)(DI*4), Z5
+	VMULPS      Z0, Z3, Z3
+	VFMADD231PS Z1, Z4, Z3
+	VFMADD231PS Z2, Z5, Z3
+	VMOVUPS     Z3, 128(CX)(DI*4)
+	VMOVUPS     192(DX)(DI*4), Z3
+	VMOVUPS     192(BX)(DI*4), Z4
+	VMOVUPS     192(SI)(DI*4), Z5
+	VMULPS      Z0, Z3, Z3
+	VFMADD231PS Z1, Z4, Z3
+	VFMADD231PS Z2, Z5, Z3
+	VMOVUPS     Z3, 192(CX)(DI*4)
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000040, AX
+	JMP         several
+
+one:
+	CMPQ        AX, $0x00000010
+	JL          last
+	VMOVUPS     (DX)(DI*4), Z3
+	VMOVUPS     (BX)(DI*4), Z4
+	VMOVUPS     (SI)(DI*4), Z5
+	VMULPS      Z0, Z3, Z3
+	VFMADD231PS Z1, Z4, Z3
+	VFMADD231PS Z2, Z5, Z3
+	VMOVUPS     Z3, (CX)(DI*4)
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x00000010, AX
+	JMP         one
+
+last:
+	TESTQ       AX, AX
+	JZ          done
+	MOVL        $0xffffffff, R8
+	BZHIL       AX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*4), K1, Z3
+	VMOVUPS.Z   (BX)(DI*4), K1, Z4
+	VMOVUPS.Z   (SI)(DI*4), K1, Z5
+	VMULPS      Z0, Z3, Z0
+	VFMADD231PS Z1, Z4, Z0
+	VFMADD231PS Z2, Z5, Z0
+	VMOVUPS     Z0, K1, (CX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamPAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·adamPAVX512(SB), NOSPLIT, $0-56

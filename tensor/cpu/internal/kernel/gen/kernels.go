@@ -89,13 +89,17 @@ func elementwise(k *kern) {
 	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
 }
 
-// updates writes the parts of AdamW, with the bits that the kernel of all of it has.
+// updates writes the parts of AdamW, with the bits that the kernel of all of it has, and
+// the momentum of SGD.
 func updates(k *kern) {
 	k.each("adamM", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = in0*s0 + in1*s1.", func(in, sc []vreg) []vreg {
 		return one(k.fma(sc[1], in[1], k.mul(sc[0], in[0])))
 	})
 	k.each("adamV", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = in0*s0 + in1²*s1.", func(in, sc []vreg) []vreg {
 		return one(k.fma(sc[1], k.mul(in[1], in[1]), k.mul(sc[0], in[0])))
+	})
+	k.each("momentum", shape{outs: 1, ins: 3, scalars: 3, unroll: 4}, "is out0 = in0*s0 + in1*s1 + in2*s2.", func(in, sc []vreg) []vreg {
+		return one(k.fma(sc[2], in[2], k.fma(sc[1], in[1], k.mul(sc[0], in[0]))))
 	})
 	h := shape{outs: 1, ins: 3, scalars: 4, unroll: 2}
 	if !k.double {
