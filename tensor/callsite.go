@@ -49,7 +49,38 @@ func callersOf(s *Session) stack {
 	if s.site != nil {
 		return stack{text: s.site()}
 	}
-	return callers()
+	return s.rec.places.callers()
+}
+
+// nearCallers is how many callers are looked at before all: most operations have one
+// outside the tensor packages among as many, and each one takes time.
+const nearCallers = 10
+
+// places knows which callers are outside the tensor packages, by the address of the call.
+type places map[uintptr]bool
+
+// callers returns the stack of the caller's caller, or the innermost part of it that has
+// a caller outside the tensor packages.
+func (p places) callers() (c stack) {
+	const skip = 3 // runtime.Callers, this and callersOf
+	c.n = runtime.Callers(skip, c.pcs[:nearCallers])
+	for i := c.n - 1; i >= 0; i-- {
+		if p.outside(c.pcs[i]) {
+			return c
+		}
+	}
+	c.n = runtime.Callers(skip, c.pcs[:])
+	return c
+}
+
+// outside reports whether a call at pc is outside the tensor packages.
+func (p places) outside(pc uintptr) bool {
+	is, known := p[pc]
+	if !known {
+		is = stack{pcs: [32]uintptr{pc}, n: 1}.String() != ""
+		p[pc] = is
+	}
+	return is
 }
 
 // callers returns the stack of the caller's caller.

@@ -12,7 +12,8 @@ type recording struct {
 	values  []*value   // the result of each instruction
 	inputs  []*value   // each external input
 	sites   []siteMark // where the fallible instructions were recorded
-	epoch   uint32     // number of the program; the ref of a value belongs to one epoch
+	places  places
+	epoch   uint32 // number of the program; the ref of a value belongs to one epoch
 	scalars []float64
 	slots   map[scalarKey]int // indices in scalars, by where they are used
 	shapes  map[shapeKey]uint32
@@ -49,7 +50,7 @@ func (r *recording) start(s *Session, o *SessionOptions) {
 		r.signals.unfuses = e.Unfuses
 	}
 	r.prog.Unfused = r.unfused
-	r.slots, r.shapes = map[scalarKey]int{}, map[shapeKey]uint32{}
+	r.slots, r.shapes, r.places = map[scalarKey]int{}, map[shapeKey]uint32{}, places{}
 }
 
 // next begins the next program. It uses the arrays again, which the engine no longer

@@ -1,0 +1,63 @@
+package tensor
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSiteOfDeepCalls: the place of an operation is found as near or as far away as it
+// was called, also a second time.
+func TestSiteOfDeepCalls(t *testing.T) {
+	eng := &recorder{}
+	s := NewSession(eng, nil)
+	defer s.Close()
+	x, i := From(s, []float32{1, 2}), From(s, []int64{7})
+	var deep func(n int, f func())
+	deep = func(n int, f func()) {
+		if n > 0 {
+			deep(n-1, f)
+			return
+		}
+		f()
+	}
+	inside := func(f func()) { s.Scope(func(*Scope) { f() }) }
+	for range 2 {
+		for _, n := range []int{0, 5, nearCallers, 40} {
+			for name, f := range map[string]func(){
+				"an operation":       func() { x.IndexSelect(0, i) },
+				"one within a scope": func() { inside(func() { Embedding(x, i) }) },
+			} {
+				deep(n, f)
+				eng.fail = &RunError{Instr: 0, Op: "index_select", Err: ErrIndex}
+				if err := s.Sync(); err == nil || !strings.Contains(err.Error(), "session_test.go:") {
+					t.Errorf("%s, %d calls deep: %v", name, n, err)
+				}
+				_ = s.ClearErr()
+			}
+		}
+	}
+}
+
+// TestSiteBeyondNearCallers: callers far away are looked at where none of the near ones
+// is outside the tensor packages, and only then.
+func TestSiteBeyondNearCallers(t *testing.T) {
+	const n = 2 * nearCallers
+	near, inside := calledThrough(places{}, n), places{}
+	if near.n != nearCallers {
+		t.Errorf("%d callers, expected the %d near ones alone", near.n, nearCallers)
+	}
+	for _, pc := range near.pcs[:near.n] {
+		inside[pc] = false
+	}
+	if far := calledThrough(inside, n); far.n <= n {
+		t.Errorf("%d callers, expected more than the %d inside", far.n, n)
+	}
+}
+
+// calledThrough returns the stack of a call through n functions.
+func calledThrough(p places, n int) stack {
+	if n > 0 {
+		return calledThrough(p, n-1)
+	}
+	return func() stack { return p.callers() }()
+}
