@@ -29,7 +29,7 @@ func TestSiteOfDeepCalls(t *testing.T) {
 			} {
 				deep(n, f)
 				eng.fail = &RunError{Instr: 0, Op: "index_select", Err: ErrIndex}
-				if err := s.Sync(); err == nil || !strings.Contains(err.Error(), "session_test.go:") {
+				if err := s.Sync(); err == nil || !strings.Contains(err.Error(), "callsite_test.go:") {
 					t.Errorf("%s, %d calls deep: %v", name, n, err)
 				}
 				_ = s.ClearErr()
