@@ -114,6 +114,9 @@ func TestFlightOfLanes(t *testing.T) {
 					return err
 				}
 			}
+			if err := g.Barrier(ctx); err != nil { // no rank fails before all have come here
+				return err
+			}
 			long := RecvTagAsync(ctx, g, make([]int32, 9), AnyRank, 9)
 			if g.Rank() == 2 {
 				if err := SendTag(ctx, g, x, 1, 8); err != nil {

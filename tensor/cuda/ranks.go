@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -73,16 +74,16 @@ func (d *Device) join(rank, size int, meet device.Meet) (device.Peers, device.Ob
 	if err == nil {
 		err = r.connect(all)
 	}
-	ok, broken := r.agreed(meet, err)
-	if broken == nil && ok { // all have begun, so that the library waits for none of them
+	others, broken := r.agreed(meet, err)
+	if broken == nil && others == nil { // all have begun: the library waits for none of them
 		err = r.settle()
-		ok, broken = r.agreed(meet, err)
+		others, broken = r.agreed(meet, err)
 	}
-	if broken == nil && ok {
+	if broken == nil && others == nil {
 		return r, device.None, nil
 	}
 	if err == nil && broken == nil {
-		err = errOthers
+		err = others
 	}
 	r.abort(err)
 	if err != nil {
@@ -191,9 +192,30 @@ func (r *ranks) abort(why error) {
 	r.comm = nil
 }
 
-// agreed meets the others, and reports whether no member failed.
-func (r *ranks) agreed(meet device.Meet, err error) (ok bool, broken error) {
-	return (&batch{peers: r.peers}).agree(meet, err)
+// reasonBytes is how much of its error a member tells the others.
+const reasonBytes = 200
+
+// agreed meets the others, and returns what the first that failed says, nil if all are
+// fine.
+func (r *ranks) agreed(meet device.Meet, err error) (others, broken error) {
+	mine := make([]byte, 1+reasonBytes)
+	if mine[0] = fine; err != nil {
+		mine[0] = lost
+		copy(mine[1:], err.Error())
+	}
+	all, broken := meet(mine)
+	if broken != nil {
+		return nil, broken
+	}
+	for k, b := range all {
+		if len(b) != len(mine) {
+			return fmt.Errorf("cuda: rank %d said %d bytes, expected %d", k, len(b), len(mine)), nil
+		}
+		if b[0] != fine {
+			return fmt.Errorf("%w: rank %d says %q", errOthers, k, bytes.TrimRight(b[1:], "\x00")), nil
+		}
+	}
+	return nil, nil
 }
 
 // Start implements device.Peers.
