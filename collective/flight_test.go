@@ -114,7 +114,8 @@ func TestFlightOfLanes(t *testing.T) {
 					return err
 				}
 			}
-			if err := g.Barrier(ctx); err != nil { // no rank fails before all have come here
+			// No rank fails before all have come here.
+			if err := g.Barrier(ctx); err != nil {
 				return err
 			}
 			long := RecvTagAsync(ctx, g, make([]int32, 9), AnyRank, 9)

@@ -75,7 +75,8 @@ func (d *Device) join(rank, size int, meet device.Meet) (device.Peers, device.Ob
 		err = r.connect(all)
 	}
 	others, broken := r.agreed(meet, err)
-	if broken == nil && others == nil { // all have begun: the library waits for none of them
+	if broken == nil && others == nil {
+		// All have begun: the library waits for none of them.
 		err = r.settle()
 		others, broken = r.agreed(meet, err)
 	}
