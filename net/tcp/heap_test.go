@@ -85,7 +85,8 @@ func heapOfConns(t *testing.T, tls *ipc.TLS, most int) {
 			}
 		}
 	}
-	// A goroutine that reads may give its buffers back only after the last message was taken.
+	// A goroutine that reads may give its buffers back only after the last message was
+	// taken.
 	used := (heap() - before) / (2 * conns)
 	for used > most && ctx.Err() == nil {
 		runtime.Gosched()
