@@ -44,12 +44,18 @@ func Pow(x, y float64) float64 {
 	if t > lastSafe+1 || t < -2*lastSafe {
 		return math.Exp(t)
 	}
-	e := Exp(t)
-	if e-e != 0 {
-		return e
+	rest, factor := math.FMA(y, hi, -t)+y*lo, 1.0
+	if t > lastSafe {
+		// t alone may be too large where t+rest is not
+		t, rest, factor = t-ln2, rest-ln2Rest, 2
 	}
-	return math.FMA(e, math.FMA(y, hi, -t)+y*lo, e)
+	e := math.Exp(t)
+	return factor * math.FMA(e, rest, e)
 }
+
+// The sum of ln2 and ln2Rest is the logarithm of 2. Multiples of ln2 by exponents are
+// exact, and so is a number above lastSafe minus ln2.
+const ln2, ln2Rest = float64(0x1.62e42fefp-1), math.Ln2 - 0x1.62e42fefp-1
 
 // logTwice returns the logarithm of a positive finite number as the sum of hi, its
 // nearest number, and lo. With x = 2ⁿ·m and f = (m-1)/(m+1), log(m) is 2f + ⅔f³ +
@@ -73,8 +79,6 @@ func logTwice(x float64) (hi, lo float64) {
 	for i := 25; i >= 5; i -= 2 {
 		q = q*square + 2/float64(i)
 	}
-	// The logarithm of 2 in two parts: multiples of the first by exponents are exact.
-	const ln2, ln2Rest = float64(0x1.62e42fefp-1), math.Ln2 - 0x1.62e42fefp-1
 	whole := float64(n) * ln2
 	hi = whole + 2*f
 	rest := 2*f - (hi - whole)
