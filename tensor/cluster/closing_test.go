@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -141,6 +142,57 @@ func TestInterruptedWithoutRoom(t *testing.T) {
 			}
 			if err := checkpoint.Save(ctx, s, dir, saved, nil); err != nil {
 				t.Errorf("the save after it: %v", err)
+			}
+		})
+	}
+}
+
+// TestInterruptedPush has waits end, but not programs, while tensors are on their way to
+// a worker of another host that stands still. They arrive when it goes on. If it dies,
+// the session is lost with its name.
+func TestInterruptedPush(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGCONT, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			c := startFar(t, "tcp")
+			ctx := &interruptible{Context: testContext(t)}
+			e := c.dial(t, "tcp", client.Options{})
+			s := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
+			x := tensor.Full(s, tensor.I64, 0, 1<<19)
+			if _, err := tensor.Data[int64](x); err != nil { // the connection is there
+				t.Fatal(err)
+			}
+			worker := c.workers[0].Process.Pid
+			stop(t, worker)
+			defer syscall.Kill(worker, syscall.SIGCONT)
+			ctx.over.Store(true)
+			const uploads = 10
+			data := make([]int64, 1<<19)
+			for i := range data {
+				data[i] = int64(i)
+			}
+			for i := range uploads {
+				if err := errors.Join(x.Assign(x.Add(tensor.From(s, data, len(data)))), s.Flush()); err != nil {
+					t.Fatalf("flush %d: %v", i+1, err)
+				}
+			}
+			ctx.over.Store(false)
+			if err := syscall.Kill(worker, signal); err != nil {
+				t.Fatal(err)
+			}
+			got, err := tensor.Data[int64](x)
+			if signal == syscall.SIGKILL {
+				if !errors.Is(err, client.ErrLost) || !strings.Contains(fmt.Sprint(err), `"w"`) {
+					t.Errorf("%v, expected the loss of the worker", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range got {
+				if v != int64(uploads*i) {
+					t.Fatalf("element %d is %d, expected %d", i, v, uploads*i)
+				}
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func (e *Engine) next() error {
 	case e.gone != nil && !e.without():
 		return e.fail(dispatcherGone(e.gone))
 	}
-	e.to, e.pushing, e.unsent = e.conn, false, nil
+	e.to = e.conn
 	return e.cut(&e.workers[0], "the connection", e.ownGone)
 }
 
@@ -79,8 +79,10 @@ func dispatcherGone(err error) error {
 
 // cut ends the session because a connection with a worker has ended. It waits for the
 // dispatcher's reason. The worker may be alive: it hangs up when it gives the session up
-// because another worker is gone.
+// because another worker is gone. Nothing more is sent: receive would begin with that,
+// and a push would fail and come here again.
 func (e *Engine) cut(w *member, what string, err error) error {
+	e.pushing, e.unsent = false, nil
 	if errors.Is(err, ipc.ErrPeerGone) && e.gone == nil && e.found.known {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
 		defer cancel()
