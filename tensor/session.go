@@ -248,7 +248,8 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		if err = located(err, sites); errors.Is(err, ErrNoSpace) {
 			err = s.large.explain(err, s.stats.Live)
 		}
-		return Fetched{}, stick(s, s.lost(err))
+		_ = stick(s, s.lost(err)) // an earlier error is the cause of this one
+		return Fetched{}, s.err
 	}
 	if v == nil {
 		return Fetched{}, s.err

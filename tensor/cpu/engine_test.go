@@ -135,6 +135,9 @@ func TestFailureChangesNothing(t *testing.T) {
 	if err := s.Sync(); !errors.Is(err, tensor.ErrIndex) {
 		t.Fatalf("an index out of range gave %v", err)
 	}
+	if _, err := p.Sum().Item(); !errors.Is(err, tensor.ErrIndex) {
+		t.Errorf("the result of the failed program gave %v, expected the first error", err)
+	}
 	s.ClearErr()
 	if x, err := keep.Sum().Item(); err != nil || x != 10 {
 		t.Errorf("the old value sums to %v, %v; expected 10", x, err)

@@ -10,11 +10,13 @@ import (
 )
 
 // halfRows returns reductions of numbers of 16 bits and operations on rows of them, of
-// rows and of columns, in pieces and whole.
+// rows and of columns, in pieces and whole, and sums of no numbers.
 func halfRows(s *tensor.Session) []*tensor.Tensor {
 	s.Seed(7)
 	var out []*tensor.Tensor
 	for _, dt := range []tensor.DType{tensor.F16, tensor.BF16} {
+		none := tensor.Zeros(s, dt, 3, 0, 2).Barrier()
+		out = append(out, none.Sum(), none.Sum(1), none.Mean(1), none.Cast(tensor.F32).Prod(1))
 		for _, sh := range [][]int{{3, 5, 40}, {70, 3, 33}, {2, 9, 2100}, {1, 1, 9000}, {1100, 1, 16}} {
 			x := tensor.RandN(s, tensor.F32, sh...).Cast(dt).Barrier()
 			// whole numbers: a view's sums add up in another order

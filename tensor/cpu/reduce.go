@@ -66,7 +66,7 @@ func (lw *lowerer) reduction(s *compile.Step) lowered {
 		return anyAll(s, g)
 	}
 	switch x.DType {
-	case tensor.F32:
+	case tensor.F32, tensor.F16, tensor.BF16: // of 16 bits only none: fold has the others
 		return sumFloat[float32](s, g)
 	case tensor.F64:
 		return sumFloat[float64](s, g)
