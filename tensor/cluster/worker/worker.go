@@ -30,13 +30,14 @@ const tellEvery = 64
 type Worker struct {
 	env
 	scheduler
-	trimmer trimmer
-	o       Options
-	polls   func() bool // poll, which Wait calls
-	steps   uint64      // done so far
-	told    wire.Device // as the dispatcher was told last
-	seeker  seeker
-	last    uint64 // greatest number of a session so far
+	trimmer    trimmer
+	standstill standstill
+	o          Options
+	polls      func() bool // poll, which Wait calls
+	steps      uint64      // done so far
+	told       wire.Device // as the dispatcher was told last
+	seeker     seeker
+	last       uint64 // greatest number of a session so far
 }
 
 // New makes a worker; Serve runs it.
@@ -93,6 +94,8 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.listener.end()
 	w.trimmer.begin(w.o.KeepUnused/trimLooks, w.waiter.Wake)
 	defer w.trimmer.end()
+	w.standstill.begin(w.o.KeepUnused/trimLooks, &w.env)
+	defer w.standstill.end()
 	seeking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
