@@ -31,7 +31,7 @@ func (lw *lowerer) adamwProduct(s *compile.Step) func(r *run) error {
 		end, stop := r.share(rows, 1)
 		for i := end; i < stop && !r.stopped(); i = end {
 			end = min(i+high, stop)
-			r.grad = grow(r.grad, (end-i)*cols)
+			r.grad = grow(r, r.grad, (end-i)*cols)
 			gemm32(r, end-i, cols, inner,
 				kernel.Matrix[float32]{Data: left[i*a.Strides[0]:], RS: a.Strides[0], CS: a.Strides[1]},
 				kernel.Matrix[float32]{Data: right, RS: b.Strides[0], CS: b.Strides[1]}, false, r.grad, cols)

@@ -136,7 +136,7 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 			clear(out)
 		}
 		chunk := g.chunk()
-		r.cols = grow(r.cols, (g.k*chunk*sizeOf[T]()+7)/8)
+		r.cols = grow(r, r.cols, (g.k*chunk*sizeOf[T]()+7)/8)
 		room := slice[T](bytesOf(r.cols))
 		a, b := buf[T](r, &s.In[0]), buf[T](r, &s.In[1])
 		for i := first; i < end; i++ {

@@ -50,7 +50,7 @@ func (g *geometry) frame() frame {
 
 // room returns n elements of scratch, not cleared.
 func (r *run) room(n int) []float32 {
-	r.cols = grow(r.cols, (n+1)/2)
+	r.cols = grow(r, r.cols, (n+1)/2)
 	return slice[float32](bytesOf(r.cols))[:n]
 }
 

@@ -116,7 +116,7 @@ func New(o *Options) (*Device, error) {
 	d.arena = a
 	ints := kernel.IntProductsOf(d.lower.table.Level, d.lower.plain)
 	for i := range d.lower.threads {
-		d.lanes = append(d.lanes, &run{table: d.lower.table, table64: d.lower.table64, ints: ints, part: i, parts: d.lower.threads})
+		d.lanes = append(d.lanes, &run{table: d.lower.table, table64: d.lower.table64, ints: ints, part: i, parts: d.lower.threads, lanes: d.lower.threads})
 	}
 	d.lanes[0].parts = 1 // but in a shared step
 	if len(d.lanes) > 1 {

@@ -25,7 +25,7 @@ func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 		if first == last || lo == hi {
 			return nil
 		}
-		places := grow(r.places, hi-lo)
+		places := grow(r, r.places, hi-lo)
 		r.places = places
 		for j := range places {
 			k, err := indexFromEnd(id, wide, lo+j, n)

@@ -12,22 +12,22 @@ import (
 type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int)
 
 func gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
-	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k))
+	r.pack = grow(r, r.pack, kernel.GemmScratch(m, n, k))
 	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack, r.stop)
 }
 
 func gemm64(r *run, m, n, k int, a, b kernel.Matrix[float64], add bool, c []float64, ldc int) {
-	r.pack64 = grow(r.pack64, kernel.GemmScratch(m, n, k))
+	r.pack64 = grow(r, r.pack64, kernel.GemmScratch(m, n, k))
 	r.table64.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack64, r.stop)
 }
 
 func gemmI32(r *run, m, n, k int, a, b kernel.Matrix[int32], add bool, c []int32, ldc int) {
-	r.packI32 = grow(r.packI32, kernel.GemmScratch(m, n, k))
+	r.packI32 = grow(r, r.packI32, kernel.GemmScratch(m, n, k))
 	r.ints.I32(m, n, k, a, b, add, c, ldc, r.packI32, r.stop)
 }
 
 func gemmI64(r *run, m, n, k int, a, b kernel.Matrix[int64], add bool, c []int64, ldc int) {
-	r.packI64 = grow(r.packI64, kernel.GemmScratch(m, n, k))
+	r.packI64 = grow(r, r.packI64, kernel.GemmScratch(m, n, k))
 	r.ints.I64(m, n, k, a, b, add, c, ldc, r.packI64, r.stop)
 }
 

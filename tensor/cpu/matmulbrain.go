@@ -31,7 +31,7 @@ func (lw *lowerer) brainRectangle(s *compile.Step, c compile.Operand) func(r *ru
 			for i := i0; i < i1 && !r.stopped(); {
 				mc := a.pairStep(i1-i, k)
 				x := a.pairs(r, brain, &r.wide[0], i, mc, k)
-				r.pack = grow(r.pack, kernel.GemmScratch(mc, nc, pairs))
+				r.pack = grow(r, r.pack, kernel.GemmScratch(mc, nc, pairs))
 				brain.Gemm(mc, nc, pairs, x, y, to[i*n+j:], n, r.pack, r.stop)
 				i += mc
 			}
@@ -67,12 +67,15 @@ func (m *matrix) pairs(r *run, brain *kernel.BrainProducts, wide *[]float32, i, 
 		return kernel.Matrix[float32]{Data: elems[float32](at(x, 0), len(x)/4), RS: m.rs / 2, CS: 1}
 	}
 	src, count := slice[uint16](r.bufs[m.buf]), (k+1)/2
-	*wide = grow(*wide, n*count)
+	*wide = grow(r, *wide, n*count)
 	dst := (*wide)[:n*count]
 	if m.rs == 1 || n == 1 {
 		zeros := scratchRow[uint16](r, 0, n)
 		clear(zeros)
 		for q := range count {
+			if q%strip == 0 && r.stopped() {
+				break
+			}
 			x, y := src[first+2*q*m.cs:], zeros
 			if 2*q+1 < k {
 				y = src[first+(2*q+1)*m.cs:]
@@ -84,6 +87,9 @@ func (m *matrix) pairs(r *run, brain *kernel.BrainProducts, wide *[]float32, i, 
 	for j := range n {
 		row := dst[j*count : (j+1)*count]
 		for q := range row {
+			if q%breath == 0 && r.stopped() {
+				break
+			}
 			x, y := first+j*m.rs+2*q*m.cs, uint16(0)
 			if 2*q+1 < k {
 				y = src[x+m.cs]

@@ -11,6 +11,10 @@ const (
 	// at a time, if it has at least wideRows rows.
 	wideBytes = 1 << 20
 	wideRows  = 32
+
+	// strip is how many columns of at most some thousand numbers are made ready between
+	// two looks at the stop flag.
+	strip = 1 << 10
 )
 
 // halfMatmul lowers the product of two matrices, of which one or both are of 16 bits.
@@ -93,28 +97,37 @@ func apart(k int) int {
 
 // read returns n rows of k elements from row i on. Rows that must be widened are in
 // *wide, in the order in which they are stored if their rows or columns are contiguous.
+// Those of a program that is to end are undefined.
 func (m *matrix) read(r *run, wide *[]float32, i, n, k int) kernel.Matrix[float32] {
 	at := m.off + i*m.rs
 	if m.widen == nil {
 		return kernel.Matrix[float32]{Data: slice[float32](r.bufs[m.buf])[at:], RS: m.rs, CS: m.cs}
 	}
 	ld := apart(k)
-	*wide = grow(*wide, n*ld)
+	*wide = grow(r, *wide, n*ld)
 	dst, src := (*wide)[:n*ld], slice[uint16](r.bufs[m.buf])
 	switch {
 	case m.cs == 1 || k == 1:
 		for j := range n {
-			m.widen(dst[j*ld:j*ld+k], src[at+j*m.rs:])
+			for l := 0; l < k && !r.stopped(); l += breath {
+				m.widen(dst[j*ld+l:j*ld+min(k, l+breath)], src[at+j*m.rs+l:])
+			}
 		}
 		return kernel.Matrix[float32]{Data: dst, RS: ld, CS: 1}
 	case m.rs == 1 || n == 1:
 		for j := range k {
+			if j%strip == 0 && r.stopped() {
+				break
+			}
 			m.widen(dst[j*n:(j+1)*n], src[at+j*m.cs:])
 		}
 		return kernel.Matrix[float32]{Data: dst, RS: 1, CS: n}
 	default:
 		for j := range n {
 			for l := range k {
+				if l%breath == 0 && r.stopped() {
+					break
+				}
 				m.widen(dst[j*k+l:j*k+l+1], src[at+j*m.rs+l*m.cs:])
 			}
 		}

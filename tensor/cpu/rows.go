@@ -37,7 +37,7 @@ func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(
 // scratchRow returns one of four rows of n elements.
 func scratchRow[T any](r *run, i, n int) []T {
 	words := (n*sizeOf[T]() + 7) / 8
-	r.rows[i] = grow(r.rows[i], max(words, 1))
+	r.rows[i] = grow(r, r.rows[i], max(words, 1))
 	return slice[T](bytesOf(r.rows[i]))[:n]
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
@@ -25,6 +26,10 @@ const (
 	// maxScratch bounds each piece of a thread's scratch memory, in bytes: a program must
 	// not take the memory that all of the process needs.
 	maxScratch = 4 << 30
+	// smallScratch is the size of a piece that no one asks the machine for.
+	smallScratch = 32 << 20
+	// largeScratch is how many pieces beyond that a thread uses at a time.
+	largeScratch = 2
 )
 
 // lowered is a step with all choices made that don't depend on the run.
@@ -46,6 +51,7 @@ type run struct {
 	table64     *kernel.Table[float64]
 	ints        *kernel.IntProducts
 	part, parts int
+	lanes       int          // threads of the device
 	stop        *atomic.Bool // the program is to end
 	bufs        [][]byte     // of each of the plan's buffers
 	scalars     []float64
@@ -99,15 +105,23 @@ var never atomic.Bool
 // work that takes up to a few milliseconds, and ends if so: results are then undefined.
 func (r *run) stopped() bool { return r.stop.Load() }
 
-// grow returns s with at least n elements. Their values are undefined.
-func grow[T any](s []T, n int) []T {
-	if cap(s) < n {
-		if n > maxScratch/sizeOf[T]() {
-			panic(fmt.Errorf("%w: scratch memory of %d elements, at most %d", tensor.ErrNoSpace, n, maxScratch/sizeOf[T]()))
-		}
+// grow returns s with at least n elements. Their values are undefined. It panics with
+// tensor.ErrNoSpace if they are more than maxScratch, or than this process can still get.
+func grow[T any](r *run, s []T, n int) []T {
+	if cap(s) >= n {
+		return s[:n]
+	}
+	size := sizeOf[T]()
+	if n > maxScratch/size {
+		panic(fmt.Errorf("%w: scratch memory of %d elements, at most %d", tensor.ErrNoSpace, n, maxScratch/size))
+	}
+	if n <= smallScratch/size {
 		return make([]T, n, n+n/4)
 	}
-	return s[:n]
+	if all, m := int64(largeScratch*r.lanes*n*size), (limits.Machine{}).Memory(); all > m.Free {
+		panic(fmt.Errorf("%w: scratch memory of %d bytes, %v", tensor.ErrNoSpace, all, m))
+	}
+	return make([]T, n)
 }
 
 // execute runs c over the inputs in s.got and stores its results, unless stop is set
@@ -184,7 +198,7 @@ func (d *Device) bind(s *space, c *compiled, scalars []float64, stop *atomic.Boo
 			return fmt.Errorf("temporaries: %w", err)
 		}
 	}
-	r.bufs = grow(r.bufs, len(plan.Buffers))
+	r.bufs = grow(r, r.bufs, len(plan.Buffers))
 	for i := range plan.Buffers {
 		b := &plan.Buffers[i]
 		switch b.Place {
@@ -208,7 +222,7 @@ func (d *Device) bind(s *space, c *compiled, scalars []float64, stop *atomic.Boo
 		d.outs = append(d.outs, block)
 		r.bufs[o.Buf] = d.view(block, plan.Buffers[o.Buf].Size)
 	}
-	d.sums = grow(d.sums, c.sums)
+	d.sums = grow(d.lanes[0], d.sums, c.sums)
 	for _, l := range d.lanes {
 		l.bufs, l.scalars, l.sums, l.stop = r.bufs, scalars, d.sums, stop
 	}

@@ -36,7 +36,7 @@ func (s *Steps) Run(i int, bufs [][]byte, scalars []float64, stop *atomic.Bool) 
 		d.pool.begin()
 		defer d.pool.end()
 	}
-	d.sums = grow(d.sums, s.c.sums)
+	d.sums = grow(d.lanes[0], d.sums, s.c.sums)
 	for _, l := range d.lanes {
 		l.bufs, l.scalars, l.sums, l.stop = bufs, scalars, d.sums, cmp.Or(stop, &never)
 	}

@@ -341,9 +341,9 @@ func (r *run) scratch(place int) pointer { return pointer(&r.words[place]) }
 // prepare makes r's scratch large enough and fills the operands that are the same for
 // every tile.
 func (p *tileProgram) prepare(r *run) {
-	r.words = grow(r.words, p.words)
-	r.ptrs = grow(r.ptrs, 2*len(p.inputs)+len(p.body))
-	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
+	r.words = grow(r, r.words, p.words)
+	r.ptrs = grow(r, r.ptrs, 2*len(p.inputs)+len(p.body))
+	r.chain, r.chainScalars = grow(r, r.chain, p.steps), grow(r, r.chainScalars, p.scalars)
 	r.foldAt = -1
 	n := &p.n
 	last := len(n.dims) - 1

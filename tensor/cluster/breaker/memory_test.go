@@ -17,8 +17,18 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// childGreedy asks for tensors that are larger than the container, one after the other,
-// and then for one that fits. It fails unless an error names the control group.
+// greedy are programs that need more memory than the container has: for a tensor, and
+// beside tensors of few bytes, for operands that a product reads in another form.
+var greedy = map[string]func(s *tensor.Session) *tensor.Tensor{
+	"a tensor of 600 MB": func(s *tensor.Session) *tensor.Tensor { return tensor.Rand(s, tensor.F32, 150e3, 1000) },
+	"a product of rows of 2,097,152": func(s *tensor.Session) *tensor.Tensor {
+		x := tensor.Ones(s, tensor.BF16, 1, 1)
+		return x.Expand(16, 1<<21).Matmul(x.Expand(1<<21, 16))
+	},
+}
+
+// childGreedy runs programs that need more than the container has, one after the other,
+// and then one that fits. It fails unless an error names the control group.
 func childGreedy(ctx context.Context, args []string) error { // ADDR
 	for n := 0; ctx.Err() == nil; n++ {
 		e, err := client.Dial(ctx, args[0], nil)
@@ -29,11 +39,13 @@ func childGreedy(ctx context.Context, args []string) error { // ADDR
 			return err
 		}
 		s := tensor.NewSession(e, &tensor.SessionOptions{Context: ctx})
-		_, err = tensor.Rand(s, tensor.F32, 150e3, 1000).Sum().Item()
-		if ctx.Err() == nil && (!errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), "by the cgroup /ringside-test-")) {
-			return fmt.Errorf("a tensor of 600 MB: %v, expected that the control group has no room", err)
+		for name, program := range greedy {
+			_, err := program(s).Sum().Item()
+			if ctx.Err() == nil && (!errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), "by the cgroup /ringside-test-")) {
+				return fmt.Errorf("%s: %v, expected that the control group has no room", name, err)
+			}
+			s.ClearErr()
 		}
-		s.ClearErr()
 		if _, err = tensor.Rand(s, tensor.F32, 1e3, 1000).Sum().Item(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("a tensor of 4 MB: %w", err)
 		}
@@ -61,11 +73,11 @@ func TestContainer(t *testing.T) {
 	}
 	before := c.Parts()
 	h := newHonest(t, dial(t, c, 1))
-	greedy := attack(t, "greedy", c.Addr())
+	attacker := attack(t, "greedy", c.Addr())
 	for range rounds {
 		h.round()
 	}
-	interrupt(t, greedy)
+	interrupt(t, attacker)
 	if after := c.Parts(); c.Restarts() > 0 || !slices.Equal(before, after) {
 		t.Errorf("processes %v, %d of them started again; before %v", after, c.Restarts(), before)
 	}
