@@ -37,7 +37,8 @@ func (d *Device) tell(c *compiled, i int, start time.Time) {
 	d.told(s)
 }
 
-// stepOf returns the operations of a step, its bytes, and the shape of its result.
+// stepOf returns the operations of a step, its bytes, and the shape of its result as the
+// program has it.
 func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 	switch s.Fused {
 	case compile.Tiles, compile.TilesFold, compile.Epilogue:
@@ -52,7 +53,7 @@ func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 	default:
 		out.Ops = []tensor.Op{p.Program.Instrs[s.Instr].Op}
 	}
-	out.DType, out.Shape = s.Out.DType, s.Out.Shape
+	out.DType, out.Shape = s.Out.DType, recorded(p, s)
 	for i := range s.In {
 		if o := &s.In[i]; o.Scalar < 0 {
 			out.Bytes += o.Shape.Elems() * o.DType.Size()
@@ -62,4 +63,27 @@ func stepOf(p *compile.Plan, s *compile.Step) (out device.Step) {
 		out.Bytes += o.Shape.Elems() * o.DType.Size()
 	}
 	return out
+}
+
+// recorded returns the dims that the program gives the first result of a step. The step
+// itself may have the dims of a product without its batch, those of memory, or those of
+// the last of several operations that a reshape lies between.
+func recorded(p *compile.Plan, s *compile.Step) tensor.Shape {
+	i := s.Instr
+	switch s.Fused {
+	case compile.Tiles, compile.Epilogue:
+		for _, in := range s.Body { // the last one that writes there
+			if in.Out == 0 {
+				i = in.Instr
+			}
+		}
+	case compile.Single:
+		if in := &p.Program.Instrs[i]; in.Op != s.Op && in.Op.Info().Class != tensor.ClassView {
+			return s.Out.Shape // a copy of an operand
+		}
+	case compile.TilesFold, compile.HalfRows, compile.Attention:
+	default:
+		return s.Out.Shape // the first of several results, which passes leave as it is
+	}
+	return p.Program.Shapes[p.Program.Instrs[i].Shape]
 }
