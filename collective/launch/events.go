@@ -41,11 +41,12 @@ func (s *settled) farEvents(host int) string {
 }
 
 // fetchEvents fetches the events of other hosts, from all at once, and removes them
-// there.
-func (s *settled) fetchEvents() {
+// there. It returns how long that took, 0 if no host had any.
+func (s *settled) fetchEvents() time.Duration {
 	if s.Events == "" {
-		return
+		return 0
 	}
+	began := time.Now()
 	var all sync.WaitGroup
 	seen := map[int]bool{}
 	for _, p := range s.places {
@@ -59,7 +60,11 @@ func (s *settled) fetchEvents() {
 			}
 		})
 	}
+	if len(seen) == 0 {
+		return 0
+	}
 	all.Wait()
+	return time.Since(began)
 }
 
 // fetchFrom fetches the events of so many ranks of a host.

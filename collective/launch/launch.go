@@ -14,12 +14,13 @@ const slowEnd = time.Second
 
 // Summary is how a run went.
 type Summary struct {
-	Ranks    int          `json:"ranks"`
-	Hosts    int          `json:"hosts"`
-	Restarts int          `json:"restarts"`
-	Seconds  float64      `json:"seconds"`
-	ExitCode int          `json:"exit_code"`
-	Failures []*RankError `json:"failures"` // what began it in each attempt that failed
+	Ranks        int          `json:"ranks"`
+	Hosts        int          `json:"hosts"`
+	Restarts     int          `json:"restarts"`
+	Seconds      float64      `json:"seconds"`       // until all ranks had ended
+	FetchSeconds float64      `json:"fetch_seconds"` // after that, to fetch the events of other hosts
+	ExitCode     int          `json:"exit_code"`
+	Failures     []*RankError `json:"failures"` // what began it in each attempt that failed
 }
 
 // Run starts all ranks and returns when all have ended: nil if they ended well, a
@@ -35,10 +36,12 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	sum := &Summary{Ranks: s.Ranks, Hosts: s.hosts, Failures: []*RankError{}}
 	begin := time.Now()
-	defer func() { sum.Seconds = time.Since(begin).Seconds() }()
 	t := newThread()
 	defer t.close()
-	defer s.fetchEvents()
+	defer func() {
+		sum.Seconds = time.Since(begin).Seconds()
+		sum.FetchSeconds = s.fetchEvents().Seconds()
+	}()
 	var k *keeper
 	if slices.ContainsFunc(s.places, func(p place) bool { return p.name == Localhost }) {
 		k = newKeeper(s.Logger)

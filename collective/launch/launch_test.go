@@ -381,6 +381,43 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestFetchSeconds: the time to fetch the events of other hosts is apart from the run's,
+// which is over when the fetching begins.
+func TestFetchSeconds(t *testing.T) {
+	o, out := options(t, 0, `mkdir "$RINGSIDE_EVENTS" && echo >"$RINGSIDE_EVENTS/0.events"`)
+	dir := t.TempDir()
+	o.Events, o.Hosts = t.TempDir(), []Host{{"a", 1}}
+	fetched := filepath.Join(dir, "fetched")
+	o.RemoteShell = []string{filepath.Join(dir, "rsh")}
+	script := "#!/bin/sh\nshift; case $* in *tar*) date +%s%N >" + fetched + ";; esac; exec /bin/sh -c \"$*\"\n"
+	if err := os.WriteFile(o.RemoteShell[0], []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	sum, err := run(t, o)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	b, err := os.ReadFile(fetched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := time.Unix(0, at).Sub(began).Seconds(); sum.Seconds > before || sum.FetchSeconds <= 0 {
+		t.Errorf("%g s and %g s to fetch, which began after %g s", sum.Seconds, sum.FetchSeconds, before)
+	}
+	if _, err := os.Stat(filepath.Join(EventsOf(o.Events, o.Hosts, 0), "0.events")); err != nil {
+		t.Error(err)
+	}
+	o, _ = options(t, 1, "true")
+	if sum, err := run(t, o); err != nil || sum.FetchSeconds != 0 {
+		t.Errorf("without events: %+v, %v", sum, err)
+	}
+}
+
 // TestHostsFailure: a failure on one host ends the ranks of the others, with what they
 // started.
 func TestHostsFailure(t *testing.T) {

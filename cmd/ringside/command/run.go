@@ -77,7 +77,7 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 				return err
 			}
 			sum, err := launch.Run(cmd.Context(), o)
-			if errTrace := events.end(o.Stderr); err == nil {
+			if errTrace := events.end(o.Stderr, sum); err == nil {
 				err = errTrace
 			} else if errTrace != nil {
 				log.Warn("no trace", "error", errTrace)

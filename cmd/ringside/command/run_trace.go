@@ -62,8 +62,9 @@ func (r *rankTrace) read() ([]*collective.RankEvents, error) {
 	return all, nil
 }
 
-// end writes the files, and says what is in them.
-func (r *rankTrace) end(said io.Writer) error {
+// end writes the files, and says what is in them, and how long it took to fetch the events
+// of other hosts, in sum if there is one.
+func (r *rankTrace) end(said io.Writer, sum *launch.Summary) error {
 	if r.into == nil {
 		return nil
 	}
@@ -79,7 +80,11 @@ func (r *rankTrace) end(said io.Writer) error {
 	if err = errors.Join(err, r.close(), os.RemoveAll(r.dir)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), name)
+	fetched := ""
+	if sum != nil && sum.FetchSeconds > 0 {
+		fetched = fmt.Sprintf(", fetched from other hosts in %.3g s after %.3g s of the run", sum.FetchSeconds, sum.Seconds)
+	}
+	fmt.Fprintf(said, "%s of %s in %s%s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), name, fetched)
 	if len(ranks) == 0 {
 		fmt.Fprintln(said, "ranks have events once they call collective.Init")
 	}

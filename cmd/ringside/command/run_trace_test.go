@@ -115,7 +115,7 @@ func TestRunTraceOfHosts(t *testing.T) {
 	// /dev/shm is each host's own
 	out, err := ringside(t, "run", "--rsh", rsh, "--hosts", hosts[0].Addr+":2,"+hosts[1].Addr, "--env", "XDG_RUNTIME_DIR=/dev/shm",
 		"--trace", file, "--log", log, "--", self, rankArgument).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), " events of 3 ranks in "+file) {
+	if err != nil || !strings.Contains(string(out), " events of 3 ranks in "+file+", fetched from other hosts in ") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	f := parsed(t, file)
