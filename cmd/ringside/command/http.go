@@ -21,6 +21,7 @@ type livePage struct {
 	addr  string
 	pprof bool
 
+	place  *page.Place  // nil before listen, and once begin serves there
 	server *page.Server // nil before begin
 	asks   sampler
 }
@@ -44,10 +45,26 @@ func (p *livePage) check() error {
 	return nil
 }
 
-// begin serves the page of the dispatcher at addr, empty for none, if one is wanted. It
-// says where on said.
-func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *client.Options, addr string, runs func() []metrics.Training) error {
+// listen takes the address, so that one in use is told before anything is started. end
+// gives it back.
+func (p *livePage) listen() (err error) {
 	if p.addr == "" {
+		return nil
+	}
+	p.place, err = page.Listen(p.addr)
+	switch {
+	case errors.Is(err, page.ErrAddr):
+		return usagef("--http %s: %v", p.addr, err)
+	case err != nil:
+		return fmt.Errorf("--http %s: %w", p.addr, err)
+	}
+	return nil
+}
+
+// begin serves the page of the dispatcher at addr, empty for none, if one is wanted:
+// where listen has taken the address. It says where on said.
+func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *client.Options, addr string, runs func() []metrics.Training) error {
+	if p.place == nil {
 		return nil
 	}
 	about := page.Options{Title: title, Trainings: runs, Pprof: p.pprof}
@@ -55,22 +72,20 @@ func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *cl
 		p.asks = sampler{o: o, addr: addr}
 		about.Sample, about.LastStep = p.asks.sample, p.asks.lastStep
 	}
-	var err error
-	if p.server, err = page.Listen(p.addr, &about); err != nil {
-		if errors.Is(err, page.ErrAddr) {
-			return usagef("--http %s: %v", p.addr, err)
-		}
-		return err
-	}
+	p.server, p.place = p.place.Serve(&about), nil
 	if !p.server.Loopback() {
 		logger(cmd).Warn("other hosts reach the page, and what goes to them is not encrypted, the token neither", "http", p.addr)
 	}
-	_, err = fmt.Fprintf(said, "page at %s\n", p.server.URL())
+	_, err := fmt.Fprintf(said, "page at %s\n", p.server.URL())
 	return err
 }
 
 // end ends the page.
 func (p *livePage) end() {
+	if p.place != nil {
+		_ = p.place.Close()
+		p.place = nil
+	}
 	if p.server == nil {
 		return
 	}

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,6 +113,9 @@ func TestPageAgrees(t *testing.T) {
 		}
 	}()
 	live, cmd := livePage{addr: "127.0.0.1:0"}, newUp()
+	if err := live.listen(); err != nil {
+		t.Fatal(err)
+	}
 	var said strings.Builder
 	if err := live.begin(cmd, &said, "agrees", nil, addr, nil); err != nil {
 		t.Fatal(err)
@@ -262,6 +268,48 @@ func TestTrainPage(t *testing.T) {
 			answer.Body.Close()
 			t.Errorf("%s: the page is there after the run: %s", where, answer.Status)
 		}
+	}
+}
+
+// TestPageInUse: an address in use is told before a cluster, files or a run begin, and
+// the address is given back when a command fails for something else.
+func TestPageInUse(t *testing.T) {
+	runtimeDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.Addr().String()
+	logs, trace := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "trace.json")
+	for _, args := range [][]string{
+		{"up", "-n", "1", "--trace", trace},
+		{"train", "--workers", "1", "--data", textFile(t), "--log-dir", logs, "--trace", trace},
+		{"train", "--in-process", "--data", filepath.Join(logs, "nothing"), "--log-dir", logs},
+	} {
+		root := NewRootCommand()
+		var out, said strings.Builder
+		root.SetOut(&out)
+		root.SetErr(&said)
+		root.SetArgs(append(args, "--http", addr))
+		code := Main(t.Context(), root)
+		if want := "ringside: --http " + addr + ": another process listens there"; code != 1 || out.Len() > 0 || !strings.HasPrefix(said.String(), want) || strings.Count(said.String(), "\n") != 1 {
+			t.Errorf("%v: exit status %d, %q, %q; expected %q alone", args, code, out.String(), said.String(), want)
+		}
+		for _, path := range []string{logs, trace} {
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v: %s: %v", args, path, err)
+			}
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := execute(t, "train", "--in-process", "--data", filepath.Join(logs, "nothing"), "--http", addr); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without data: %v", err)
+	}
+	if l, err = net.Listen("tcp", addr); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 

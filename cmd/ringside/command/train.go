@@ -117,6 +117,16 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 				}
 				return onTwoHosts(cmd, &at)
 			}
+			if apart.method != "" && live.addr != "" {
+				return usagef("--outer and --http exclude each other: its peers share no cluster")
+			}
+			if apart.method != "" && at.rec.wanted() {
+				return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
+			}
+			if err := live.listen(); err != nil {
+				return err
+			}
+			defer live.end()
 			d, err := loadData(m, path)
 			if err != nil {
 				return err
@@ -128,12 +138,6 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 					return err
 				}
 				defer stop()
-			}
-			if apart.method != "" && live.addr != "" {
-				return usagef("--outer and --http exclude each other: its peers share no cluster")
-			}
-			if apart.method != "" && at.rec.wanted() {
-				return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
 			}
 			if apart.method != "" {
 				return apart.train(cmd, m, d, &o, &at, asJSON)

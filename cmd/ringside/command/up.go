@@ -134,6 +134,10 @@ more: ulimit -n before up.`,
 			if err := unused(cmd.Context(), addr); err != nil {
 				return err
 			}
+			if err := live.listen(); err != nil {
+				return err
+			}
+			defer live.end()
 			devices, err := where.forWorkers(cmd, given, workers)
 			if err != nil {
 				return err
@@ -161,7 +165,7 @@ more: ulimit -n before up.`,
 			if err := live.begin(cmd, out, "cluster at "+c.Addr(), nil, c.Addr(), nil); err != nil {
 				return err
 			}
-			defer live.end()
+			defer live.end() // before the cluster
 			ready(cmd)
 			var over <-chan struct{} // of the trace, before ours
 			if rec.Recorder != nil {

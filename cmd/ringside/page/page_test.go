@@ -26,10 +26,11 @@ import (
 // served is a page of a made-up cluster.
 func served(t *testing.T, o *Options) *Server {
 	t.Helper()
-	s, err := Listen("127.0.0.1:0", o)
+	at, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := at.Serve(o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -318,13 +319,14 @@ func TestAsksWhileSeen(t *testing.T) {
 // TestAddr: without a host only this host reaches the page.
 func TestAddr(t *testing.T) {
 	for addr, loopback := range map[string]bool{":0": true, "localhost:0": true, "0.0.0.0:0": false, "[::1]:0": true} {
-		s, err := Listen(addr, &Options{})
+		at, err := Listen(addr)
 		if err != nil {
 			if addr == "[::1]:0" { // a host without IPv6
 				continue
 			}
 			t.Fatal(err)
 		}
+		s := at.Serve(&Options{})
 		if s.Loopback() != loopback {
 			t.Errorf("%s: loopback %v", addr, s.Loopback())
 		}
@@ -336,8 +338,19 @@ func TestAddr(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{"8080", "nowhere.invalid:1", "127.0.0.1:99999"} {
-		if _, err := Listen(addr, &Options{}); !errors.Is(err, ErrAddr) {
+		if _, err := Listen(addr); !errors.Is(err, ErrAddr) {
 			t.Errorf("%s: %v", addr, err)
 		}
+	}
+	first, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := first.l.Addr().String()
+	if _, err := Listen(addr); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("%s, which is in use: %v", addr, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,10 +22,14 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
 )
 
-// ErrAddr is the error of an address at which a page cannot be.
-var ErrAddr = errors.New("page: not an address to listen at")
+var (
+	// ErrAddr is the error of an address at which a page cannot be.
+	ErrAddr = errors.New("page: not an address to listen at")
+	// ErrInUse is the error of an address at which another process listens.
+	ErrInUse = errors.New("another process listens there")
+)
 
-// Options of Listen.
+// Options of Place.Serve.
 type Options struct {
 	// Title is what the page is about.
 	Title string
@@ -41,10 +45,16 @@ type Options struct {
 	Pprof bool
 }
 
+// Place is an address that is taken for a page. One of Serve and Close is called once.
+type Place struct {
+	l    net.Listener
+	host string // that was to listen
+}
+
 // Server serves the page until it is closed.
 type Server struct {
 	o     Options
-	host  string // that was to listen
+	host  string // of its Place
 	port  int
 	token string
 	http  http.Server
@@ -70,9 +80,10 @@ func Check(addr string) (host string, err error) {
 	return host, nil
 }
 
-// Listen begins to serve at addr, host:port or :port. Without a host that is loopback,
-// which no other host reaches. Port 0 chooses one.
-func Listen(addr string, o *Options) (*Server, error) {
+// Listen takes addr, host:port or :port, before there is anything to serve. Without a
+// host that is loopback, which no other host reaches. Port 0 chooses one. An error is
+// ErrAddr or ErrInUse.
+func Listen(addr string) (*Place, error) {
 	host, err := Check(addr)
 	if err != nil {
 		return nil, err
@@ -81,13 +92,21 @@ func Listen(addr string, o *Options) (*Server, error) {
 		addr, host = "127.0.0.1"+addr, "127.0.0.1"
 	}
 	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%w (%w); port 0 takes a free one", ErrInUse, err)
+	}
 	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("%w: %w; port 0 takes a free one", ErrAddr, err)
-		}
 		return nil, fmt.Errorf("%w: %w", ErrAddr, err)
 	}
-	s := &Server{o: *o, host: host, port: l.Addr().(*net.TCPAddr).Port, token: rand.Text(), done: make(chan struct{}), steps: make(chan struct{}, 1)}
+	return &Place{l: l, host: host}, nil
+}
+
+// Close gives the address back.
+func (p *Place) Close() error { return p.l.Close() }
+
+// Serve begins to serve there; the Server's Close gives the address back.
+func (p *Place) Serve(o *Options) *Server {
+	s := &Server{o: *o, host: p.host, port: p.l.Addr().(*net.TCPAddr).Port, token: rand.Text(), done: make(chan struct{}), steps: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	if o.Sample != nil {
@@ -97,9 +116,9 @@ func Listen(addr string, o *Options) (*Server, error) {
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(l) // ErrServerClosed
+		_ = s.http.Serve(p.l) // ErrServerClosed
 	}()
-	return s, nil
+	return s
 }
 
 // URL returns where the page is, with the token.
