@@ -32,7 +32,7 @@ func newRun() *cobra.Command {
 WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), and waits for them. collective.Init does the rest.
 
 When one fails, all others are ended, by SIGTERM and later SIGKILL, and run's exit status is that of the rank whose failure
-began it; with --restarts they are all started again. An interrupt ends them too, a second one at once. Ranks have no standard
+began it; with --restarts they are all started again. An interrupt ends them too, a later second one at once. Ranks have no standard
 input. What ranks of this host write last about the failure of their group is told once, in run's error.
 
 With --trace the calls of all ranks, on all hosts, go to one file, a timeline that trace view and https://ui.perfetto.dev read.

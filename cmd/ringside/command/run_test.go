@@ -154,15 +154,31 @@ func testRunInterruptedTwice(t *testing.T) {
 	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	var said strings.Builder
+	again := time.NewTicker(2 * together)
+	defer again.Stop()
+	over := make(chan struct{})
+	defer close(over)
 	for ready, sc := 0, bufio.NewScanner(pipe); sc.Scan(); {
 		said.WriteString(sc.Text() + "\n")
 		if strings.HasSuffix(sc.Text(), "ready") {
 			ready++
 		}
-		if ready == 2 && strings.HasSuffix(sc.Text(), "ready") || strings.Contains(sc.Text(), "waiting for ranks") {
+		if ready == 2 && strings.HasSuffix(sc.Text(), "ready") {
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Error(err)
 			}
+		}
+		if strings.Contains(sc.Text(), "waiting for ranks") {
+			go func() { // one that is late enough counts
+				for {
+					select {
+					case <-again.C:
+						_ = cmd.Process.Signal(syscall.SIGINT) // it may be gone
+					case <-over:
+						return
+					}
+				}
+			}()
 		}
 	}
 	_ = cmd.Wait()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,19 +28,36 @@ type stopped syscall.Signal
 
 func (s stopped) Error() string { return "stopped by " + unix.SignalName(syscall.Signal(s)) }
 
+// together is the time within which several signals are one: timeout(1) sends its signal
+// to the process and then to the process's group. A person takes longer to press Ctrl-C
+// again.
+const together = 100 * time.Millisecond
+
 // StopContext returns a context for Main that the first signal ends that asks the program
-// to stop. After that an interrupt ends the process at once. SIGTERM does not: the kernel
-// sends it again to a child (PR_SET_PDEATHSIG) as its parent's threads die one by one.
+// to stop. After that an interrupt ends the process at once, unless it comes with the
+// first. SIGTERM does not: the kernel sends it again to a child (PR_SET_PDEATHSIG) as its
+// parent's threads die one by one.
 func StopContext(parent context.Context) context.Context {
 	ctx, end := context.WithCancelCause(parent)
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, stopSignals()...)
-	go func() {
-		s := <-c
-		signal.Reset(os.Interrupt)
-		end(stopped(s.(syscall.Signal)))
-	}()
+	go stopOn(c, func(s os.Signal) { end(stopped(s.(syscall.Signal))) }, func() { signal.Reset(os.Interrupt) })
 	return ctx
+}
+
+// stopOn calls end with the first signal, and rearm when those are over that come
+// together with it.
+func stopOn(c <-chan os.Signal, end func(os.Signal), rearm func()) {
+	end(<-c)
+	over := time.After(together)
+	for {
+		select {
+		case <-c:
+		case <-over:
+			rearm()
+			return
+		}
+	}
 }
 
 // interruption returns what ended ctx, in words, and the exit status of a program that
