@@ -103,9 +103,6 @@ func elementwise(op tensor.Op, out compile.Operand, in ...compile.Operand) *comp
 	return ptx.Elementwise(&compile.Step{Op: op, In: in, Out: out})
 }
 
-// copy adds a kernel that copies from to to, which it may cast and broadcast.
-func (k *kernel) copy(to, from compile.Operand) { k.tiles(elementwise(tensor.OpCast, to, from)) }
-
 // dense returns o as a dense operand of dtype d: a copy where it is not one.
 func (k *kernel) dense(o compile.Operand, d tensor.DType) compile.Operand {
 	if o.Dense && o.DType == d {

@@ -116,6 +116,21 @@ var kinds = []struct {
 		}
 		return out
 	}},
+	{"transposes", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range tensor.DTypes() {
+			for _, n := range [][2]int{{8, 8}, {31, 33}, {32, 64}, {45, 70}, {7, 40}} {
+				x := o.of(d, n[0], n[1])
+				out = append(out, x.T(), x.Cast(tensor.F64).T().Cast(d))
+			}
+			x := o.of(d, 3, 11, 2, 13)
+			out = append(out, x.Permute(3, 2, 0, 1), x.Permute(2, 3, 0, 1), x.Permute(0, 3, 2, 1), x.Permute(3, 1, 0, 2), x.Permute(0, 2, 1, 3))
+			y := o.of(d, 20, 30)
+			out = append(out, y.Narrow(0, 3, 14).Narrow(1, 5, 19).T(), y.Narrow(0, 1, 19).T().Expand(2, 30, 19), y.T().Flip(1), y.Flip(0, 1).T(),
+				tensor.Concat(1, y.T(), x.Reshape(2, 429).Narrow(1, 1, 30).T()),
+				y.T().Pad(0, [2]int{1, 2}, [2]int{3, 0}), o.of(d, 2, 1, 2, 1, 2, 9, 8).Permute(1, 4, 2, 0, 3, 6, 5), o.of(d, 2, 3, 2, 3, 2, 9, 8).Permute(3, 4, 2, 1, 0, 6, 5))
+		}
+		return out
+	}},
 	{"rows by index", func(o *operands) []*tensor.Tensor {
 		idx := tensor.From(o.s, []int64{6, 0, 3, -4, 1, 0, -1, 2, 3, -7}, 2, 5)
 		x := o.of(tensor.F32, 7, 8)

@@ -118,6 +118,8 @@ func (k *kernel) single(s *compile.Step) {
 		k.product(s.Out, s.In[0], s.In[1])
 	case tensor.OpFull:
 		k.full(s.Out, s.In[0])
+	case tensor.OpCast:
+		k.copy(s.Out, s.In[0])
 	case tensor.OpPad:
 		k.pad(s)
 	case tensor.OpConcat:

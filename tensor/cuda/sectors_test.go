@@ -56,7 +56,8 @@ func (s *sectors) of(name string, f func() []*tensor.Tensor) {
 }
 
 // TestSectors runs each elementwise operation on dense operands of each dtype, functions
-// and norms of rows with their gradients, reductions and AdamW.
+// and norms of rows with their gradients, reductions, AdamW and copies of transposed
+// views.
 func TestSectors(t *testing.T) {
 	t.Setenv("FAKECUDA_MEMORY_MIB", "64")
 	api, launches := cudatest.Open(t, 1, os.Getenv("TESTS_NEED_GENERATOR") != "")
@@ -69,6 +70,7 @@ func TestSectors(t *testing.T) {
 	s.elementwise()
 	s.rows()
 	s.updates()
+	s.copies()
 }
 
 // dense returns a value of dtype d in memory of its own.
@@ -152,5 +154,39 @@ func (s *sectors) updates() {
 			})
 			return nil
 		})
+	}
+}
+
+// copies has copies of transposed views touch the fewest sectors, and where rows begin
+// within a sector at most half of those that a generated kernel would touch: one for each
+// element that it reads, as a comparison of such views does, and those that it writes.
+func (s *sectors) copies() {
+	for _, d := range tensor.DTypes() {
+		x := s.dense(d, 3, 64, 96)
+		for name, f := range map[string]func() *tensor.Tensor{
+			"transposed":       func() *tensor.Tensor { return x.T() },
+			"first dim last":   func() *tensor.Tensor { return x.Reshape(96, 192).T().Reshape(6, 32, 96) },
+			"a part":           func() *tensor.Tensor { return x.Narrow(1, 0, 32).Narrow(2, 32, 32).T() },
+			"between two dims": func() *tensor.Tensor { return x.Reshape(64, 3, 96).Permute(2, 1, 0) },
+			"into a part":      func() *tensor.Tensor { return tensor.Concat(2, x.Narrow(1, 0, 32).T(), x.Narrow(1, 32, 32).T()) },
+		} {
+			s.of(fmt.Sprintf("copy of %v, %s", d, name), func() []*tensor.Tensor { return []*tensor.Tensor{f()} })
+		}
+	}
+	for _, d := range tensor.DTypes() {
+		const rows, columns = 65, 131
+		x := s.dense(d, rows, columns)
+		y := x.T()
+		copied := s.launches()
+		var z *tensor.Tensor
+		s.Scope(func(sc *tensor.Scope) { z = sc.Keep(x.T().Ne(x.T())) })
+		compared := s.launches()
+		written := uint64(rows * columns * d.Size() / 32)
+		if len(copied) != 1 || len(compared) != 1 || 2*copied[0].Sectors > rows*columns+written || compared[0].Sectors < rows*columns {
+			s.Fatalf("%v, %d sectors at best: a copy touches those of %+v, a comparison those of %+v", d, 2*written, copied, compared)
+		}
+		s.Logf("copies of %v touch %.2f of the fewest sectors", d, float64(copied[0].Sectors)/float64(2*written))
+		y.Free()
+		z.Free()
 	}
 }

@@ -128,31 +128,6 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestSwap exchanges two dimensions before a third.
-func TestSwap(t *testing.T) {
-	const batch, rows, columns = 2, 3, 5
-	for _, inner := range []int{8, 40, 300} {
-		g := cudatest.New(t, 1, must)
-		x := make([]uint32, batch*rows*columns*inner)
-		for i := range x {
-			x[i] = uint32(i)
-		}
-		y := g.Words(t, make([]uint32, len(x)))
-		did := grid(t, g, "move", "swap_b32", rows, columns, batch,
-			new(driver.Args).Pointer(g.Words(t, x)).Pointer(y).Uint32(rows).Uint32(columns).Uint32(uint32(inner)))
-		if inner%8 == 0 {
-			coalesced(t, did)
-		}
-		got := g.ReadWords(t, y, len(x))
-		for at, v := range x {
-			k, j, i, z := at%inner, at/inner%columns, at/inner/columns%rows, at/inner/columns/rows
-			if to := ((z*columns+j)*rows+i)*inner + k; got[to] != v {
-				t.Fatalf("inner %d: element %d is %d, want %d", inner, to, got[to], v)
-			}
-		}
-	}
-}
-
 // TestFailureRecord has checks write into memory of the host: the first that failed
 // stays, and one that did not writes nothing.
 func TestFailureRecord(t *testing.T) {

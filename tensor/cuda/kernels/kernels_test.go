@@ -260,44 +260,6 @@ func TestArgmax(t *testing.T) {
 	}
 }
 
-// transposed is a size of matrices, and the sectors that its transpose touches over the
-// fewest, in thousandths: of the same accesses, and of all its bytes.
-type transposed struct {
-	rows, columns   int
-	accesses, bytes int
-}
-
-// TestTranspose transposes matrices. Where both sizes are multiples of 8 every access is
-// whole sectors. Otherwise rows begin within a sector, so that 32 elements touch 5 of
-// them and not 4. Warps that read on across the ends of rows would touch 4, and have
-// conflicts of banks there. A row of one element takes a sector of its own.
-func TestTranspose(t *testing.T) {
-	for _, c := range []transposed{
-		{1, 1, 1000, 1000}, {32, 32, 1000, 1000}, {96, 64, 1000, 1000}, {40, 24, 1000, 1000},
-		{31, 31, 1193, 1223}, {33, 33, 1169, 1408}, {33, 70, 1193, 1335}, {37, 41, 1203, 1352}, {47, 53, 1233, 1278}, {61, 67, 1195, 1269}, {65, 65, 1191, 1317}, {64, 65, 1102, 1161}, {127, 131, 1215, 1243},
-		{1, 127, 1000, 4468}, {127, 1, 1000, 4468},
-	} {
-		g := cudatest.New(t, 1, must)
-		x := make([]uint32, c.rows*c.columns)
-		for i := range x {
-			x[i] = uint32(i)
-		}
-		y := g.Words(t, make([]uint32, len(x)))
-		did := g.Run(t, g.Function(t, text(t, "move"), "transpose_b32"),
-			driver.Launch{Grid: [3]uint32{uint32(c.columns+31) / 32, uint32(c.rows+31) / 32, 1}, Block: [3]uint32{32, 8, 1}},
-			new(driver.Args).Pointer(g.Words(t, x)).Pointer(y).Uint32(uint32(c.rows)).Uint32(uint32(c.columns)))
-		for i, v := range g.ReadWords(t, y, len(x)) {
-			if want := uint32(i%c.rows*c.columns + i/c.rows); v != want {
-				t.Fatalf("%d by %d: element %d is %d, want %d", c.rows, c.columns, i, v, want)
-			}
-		}
-		got := transposed{c.rows, c.columns, 1000 * int(did.Sectors) / int(did.FewestSectors), 1000 * int(did.Sectors) / (2 * ((4*len(x) + 31) / 32))}
-		if did.Conflicts != 0 || got != c {
-			t.Errorf("%+v with %d conflicts of banks, expected %+v with none", got, did.Conflicts, c)
-		}
-	}
-}
-
 func TestGather(t *testing.T) {
 	const columns, none = 300, math.MaxUint32
 	x := make([]uint32, 4*columns)
