@@ -14,13 +14,15 @@ const slowEnd = time.Second
 
 // Summary is how a run went.
 type Summary struct {
-	Ranks        int          `json:"ranks"`
-	Hosts        int          `json:"hosts"`
-	Restarts     int          `json:"restarts"`
-	Seconds      float64      `json:"seconds"`       // until all ranks had ended
-	FetchSeconds float64      `json:"fetch_seconds"` // after that, to fetch the events of other hosts
-	ExitCode     int          `json:"exit_code"`
-	Failures     []*RankError `json:"failures"` // what began it in each attempt that failed
+	Ranks    int     `json:"ranks"`
+	Hosts    int     `json:"hosts"`
+	Restarts int     `json:"restarts"`
+	Seconds  float64 `json:"seconds"` // until all ranks had ended
+	// after that, to fetch the events of other hosts
+	FetchSeconds float64 `json:"fetch_seconds"`
+	ExitCode     int     `json:"exit_code"`
+	// what began it in each attempt that failed
+	Failures []*RankError `json:"failures"`
 }
 
 // Run starts all ranks and returns when all have ended: nil if they ended well, a

@@ -62,8 +62,8 @@ func (r *rankTrace) read() ([]*collective.RankEvents, error) {
 	return all, nil
 }
 
-// end writes the files, and says what is in them, and how long it took to fetch the events
-// of other hosts, in sum if there is one.
+// end writes the files, and says what is in them, and how long it took to fetch the
+// events of other hosts, in sum if there is one.
 func (r *rankTrace) end(said io.Writer, sum *launch.Summary) error {
 	if r.into == nil {
 		return nil

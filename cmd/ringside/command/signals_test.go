@@ -18,14 +18,14 @@ import (
 // and after them an interrupt has its own effect again.
 func TestStopOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := make(chan os.Signal) // so that a signal that is not taken would stop the bubble
+		c := make(chan os.Signal) // a signal that is not taken would stop the bubble
 		began := time.Now()
 		var said []string
 		say := func(what string) { said = append(said, fmt.Sprint(what, " after ", time.Since(began))) }
 		time.AfterFunc(time.Hour, func() {
 			c <- syscall.SIGTERM
 			c <- os.Interrupt
-			time.Sleep(together / 2) // of the bubble's clock
+			<-time.After(together / 2) // of the bubble's clock
 			c <- os.Interrupt
 		})
 		stopOn(c, func(s os.Signal) { say(s.String()) }, func() { say("rearmed") })

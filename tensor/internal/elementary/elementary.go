@@ -1,8 +1,9 @@
 // Package elementary has the exponential, the logarithm and powers of float64, right at
 // the ends of their ranges. The assembly that package math has for amd64 returns +Inf for
 // the exponentials of numbers from 709.5 on, and nearly the same logarithm for all
-// subnormal numbers. Its powers follow from these, and multiply once for every bit of the
-// exponent, so that they are far off where that is large.
+// subnormal numbers; that for arm64 makes the least exponentials 0. Its powers follow
+// from these, and multiply once for every bit of the exponent, so that they are far off
+// where that is large.
 package elementary
 
 import "math"
@@ -10,6 +11,8 @@ import "math"
 const (
 	// lastSafe is a number up to which math.Exp is right.
 	lastSafe = 709
+	// leastExp is a number below which exponentials are 0.
+	leastExp = -746
 	// scale makes subnormal numbers normal.
 	scale, scaleBits = 0x1p54, 54
 )
@@ -18,6 +21,10 @@ const (
 func Exp(x float64) float64 {
 	if x > lastSafe && x < lastSafe+1 {
 		return math.Exp(x-1) * math.E // x-1 is exact
+	}
+	if x < -lastSafe && x > leastExp {
+		e := math.Exp(x + scaleBits*ln2) // the sum is exact
+		return math.FMA(e, scaleBits*ln2Rest, e) / scale
 	}
 	return math.Exp(x)
 }
@@ -40,7 +47,7 @@ func Pow(x, y float64) float64 {
 		return -Pow(-x, y)
 	}
 	hi, lo := logTwice(math.Abs(x))
-	t := y * hi
+	t := float64(y * hi) // rounded, as in product
 	if t > lastSafe+1 || t < -2*lastSafe {
 		return math.Exp(t)
 	}
@@ -49,7 +56,7 @@ func Pow(x, y float64) float64 {
 		// t alone may be too large where t+rest is not
 		t, rest, factor = t-ln2, rest-ln2Rest, 2
 	}
-	e := math.Exp(t)
+	e := Exp(t)
 	return factor * math.FMA(e, rest, e)
 }
 
@@ -91,6 +98,6 @@ func logTwice(x float64) (hi, lo float64) {
 
 // product returns the product of two numbers that are sums of two.
 func product(a, aRest, b, bRest float64) (hi, lo float64) {
-	hi = a * b
+	hi = float64(a * b) // rounded: arm64 would add the whole product to what follows
 	return hi, math.FMA(a, b, -hi) + (a*bRest + aRest*b)
 }
