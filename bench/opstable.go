@@ -147,7 +147,7 @@ func runOpsTable(r *run) {
 		limit:     maxOpsWorst,
 		bandwidth: copySpeed(),
 	}
-	if r.Table.level() < isa.Best() {
+	if r.Table.level() != isa.Best() {
 		t.limit = maxOpsWorstAVX2
 	}
 	if c := r.arith(); c != nil {

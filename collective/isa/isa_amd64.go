@@ -2,6 +2,9 @@ package isa
 
 import "golang.org/x/sys/cpu"
 
+// ofProcessor are the levels of the processor's kind but Go, lowest first.
+var ofProcessor = [...]Level{AVX2, AVX512}
+
 // Best returns the highest level that this machine runs. It allocates nothing.
 func Best() Level {
 	switch x := &cpu.X86; {

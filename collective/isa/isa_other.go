@@ -2,9 +2,6 @@
 
 package isa
 
-// Best returns the highest level that this machine runs.
-func Best() Level { return Go }
-
 // FastStrings reports whether the processor has an instruction that copies strings as
 // fast as its vector stores do.
 func FastStrings() bool { return false }

@@ -15,8 +15,14 @@ type Set struct {
 	brain bool // with AVX512_BF16
 }
 
-// Best returns the kernels of the highest level that this machine can run.
-func Best() Set { return Set{isa.Best(), isa.BrainFloat()} }
+// Best returns the kernels of the highest level that this machine can run and that there
+// are kernels for.
+func Best() Set {
+	if best := isa.Best(); best == AVX2 || best == AVX512 {
+		return Set{best, isa.BrainFloat()}
+	}
+	return Set{}
+}
 
 // Level returns the instruction set of s.
 func (s Set) Level() isa.Level { return s.level }

@@ -19,10 +19,10 @@ func adamwGo[T Float](pOut, mOut, vOut, p, m, v, g []T, beta1, rest1, beta2, res
 	n := len(pOut)
 	mOut, vOut, p, m, v, g = mOut[:n], vOut[:n], p[:n], m[:n], v[:n], g[:n]
 	for i, gi := range g {
-		mi := beta1*m[i] + rest1*gi
-		vi := beta2*v[i] + rest2*(gi*gi)
-		d := sqrt(vi)*root + eps
-		pOut[i] = decay*p[i] - rate*(mi/d)
+		mi := T(beta1*m[i]) + T(rest1*gi)
+		vi := T(beta2*v[i]) + T(rest2*T(gi*gi))
+		d := T(sqrt(vi)*root) + eps
+		pOut[i] = T(decay*p[i]) - T(rate*(mi/d))
 		mOut[i], vOut[i] = mi, vi
 	}
 }

@@ -69,7 +69,7 @@ func TestChain(t *testing.T) {
 					ops[1].P = first(got[1:])
 				}
 				done := k.Chain(n, ops)
-				if done > n || l == Go && done != 0 || l != Go && n >= 256 && done < n-255 {
+				if done > n || k.ChainBlock == 0 && done != 0 || k.ChainBlock > 0 && n >= 256 && done < n-255 {
 					t.Fatalf("%v: %d of %d numbers are done", l, done, n)
 				}
 				for i := range done {
@@ -106,6 +106,9 @@ func TestChainHalves(t *testing.T) {
 		k, err := Select(l)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if k.ChainBlock == 0 {
+			continue
 		}
 		for form, c := range map[int]struct {
 			widen  func(dst []float32, x []uint16)
@@ -163,7 +166,7 @@ func TestChainOfMany(t *testing.T) {
 			t.Fatalf("element %d is %g, expected %g", i, z[i], want)
 		}
 	}
-	if done == 0 && k.Level != Go {
+	if done == 0 && k.ChainBlock > 0 {
 		t.Error("nothing was done")
 	}
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/collective/isa"
 )
@@ -9,11 +10,12 @@ import (
 // Level is an instruction set, as package isa has them.
 type Level = isa.Level
 
-// The levels that there are kernels for, lowest first.
+// The levels that there are kernels for.
 const (
 	Go     = isa.Go
 	AVX2   = isa.AVX2
 	AVX512 = isa.AVX512
+	NEON   = isa.NEON
 )
 
 // Levels returns the levels that this machine can run, lowest first. It always holds
@@ -37,7 +39,7 @@ func Doubles(l Level) *Table[float64] {
 
 // Select returns a new table of the given level, or an error that wraps [ErrUnsupported].
 func Select(l Level) (*Table[float32], error) {
-	if l > isa.Best() {
+	if !slices.Contains(isa.Levels(), l) {
 		return nil, fmt.Errorf("%w: %v, this machine has %v", ErrUnsupported, l, Levels())
 	}
 	return newTable(l), nil

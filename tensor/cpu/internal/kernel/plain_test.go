@@ -7,12 +7,16 @@ import (
 	"testing"
 )
 
-// TestPlain compares every kernel of Plain on every level with that in Go: all lengths,
-// at any place of a cache line, in place and not. Nothing is written beyond the length.
+// TestPlain compares every kernel of Plain on every level that has assembly with that in
+// Go: all lengths, at any place of a cache line, in place and not. Nothing is written
+// beyond the length.
 func TestPlain(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	for _, l := range Levels()[1:] {
+		if l == NEON {
+			continue
+		}
 		r := rand.New(rand.NewPCG(seed, uint64(l)))
 		tried := comparePlain(t, l.String(), reflect.ValueOf(*PlainOf(l)), reflect.ValueOf(*portablePlain()), r)
 		if tried != 3*19+2*4+4+18 {

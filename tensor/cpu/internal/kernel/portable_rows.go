@@ -154,21 +154,21 @@ func addGradGo[T Float](dst, dw, x, dy []T, shift, scale T) {
 func adamMGo[T Float](dst, m, g []T, keep, rest T) {
 	m, g = m[:len(dst)], g[:len(dst)]
 	for i, v := range g {
-		dst[i] = keep*m[i] + rest*v
+		dst[i] = T(keep*m[i]) + T(rest*v)
 	}
 }
 
 func adamVGo[T Float](dst, v, g []T, keep, rest T) {
 	v, g = v[:len(dst)], g[:len(dst)]
 	for i, x := range g {
-		dst[i] = keep*v[i] + rest*(x*x)
+		dst[i] = T(keep*v[i]) + T(rest*T(x*x))
 	}
 }
 
 func momentumGo[T Float](dst, b, g, p []T, keep, rest, decay T) {
 	b, g, p = b[:len(dst)], g[:len(dst)], p[:len(dst)]
 	for i, x := range p {
-		y := T(keep*b[i] + rest*g[i])
+		y := T(keep*b[i]) + T(rest*g[i])
 		dst[i] = T(float64(decay)*float64(x) + float64(y))
 	}
 }
@@ -176,6 +176,6 @@ func momentumGo[T Float](dst, b, g, p []T, keep, rest, decay T) {
 func adamPGo[T Float](dst, p, m, v []T, decay, rate, root, eps T) {
 	p, m, v = p[:len(dst)], m[:len(dst)], v[:len(dst)]
 	for i, x := range p {
-		dst[i] = decay*x - rate*(m[i]/(sqrt(v[i])*root+eps))
+		dst[i] = T(decay*x) - T(rate*(m[i]/(T(sqrt(v[i])*root)+eps)))
 	}
 }

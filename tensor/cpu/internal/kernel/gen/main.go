@@ -1,5 +1,5 @@
-// Command gen writes the assembly of package kernel with avo, the constants that it uses
-// and the Go code that calls it, into the folder given as its argument:
+// Command gen writes the assembly of package kernel, that of amd64 with avo, the constants
+// that it uses and the Go code that calls it, into the folder given as its argument:
 //
 //	go run -C gen . ..
 //
@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,10 +110,14 @@ func write(folder, constants string) error {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(folder, "const_amd64.s"), []byte(mark+"\n"+constants), 0o644); err != nil {
-		return err
+	files := map[string]string{"const_amd64.s": constants, "const_arm64.s": constants, "table_amd64.go": tables()}
+	maps.Copy(files, neonFiles())
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(mark+"\n"+text), 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(folder, "table_amd64.go"), []byte(mark+"\n"+tables()), 0o644)
+	return nil
 }
 
 // revise replaces the first line of a file, which holds the command that avo saw, and the

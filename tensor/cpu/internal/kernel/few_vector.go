@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package kernel
 
 // The tiles of products of a few rows. Strides are in bytes.

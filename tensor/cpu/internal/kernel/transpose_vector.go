@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package kernel
 
 // transposeBlocks returns Transpose of elements of size bytes by blocks of joined*lanes
