@@ -126,7 +126,8 @@ arm64: ## everything builds for arm64, tests too
 
 arm64-test: tools-arm64 ## the tests of memory, sockets, collectives, the engine and the CUDA driver as arm64, emulated where the machine isn't
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./ring ./shm ./ipc/local ./net/... ./collective/...
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./tensor ./tensor/internal/compile ./tensor/autograd ./tensor/enginetest ./tensor/cpu/...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 20m ./tensor ./tensor/internal/compile ./tensor/internal/elementary ./tensor/autograd ./tensor/enginetest ./tensor/cpu/...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -timeout 40m ./tensor/cpu -run '^TestConformance$$//random' -args -random.programs 1000
 	CGO_ENABLED=0 GOARCH=arm64 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu $(GO) test -short -timeout 10m ./tensor/cuda/driver/... ./tensor/cuda/memory
 
 # A package is built for fuzzing once; a failing input is written to its testdata/fuzz.

@@ -186,7 +186,7 @@ func completions(root *cobra.Command) {
 		"ringside generate":    {"model": models},
 		"ringside eval":        {"model": models},
 		"ringside export":      {"model": models},
-		"ringside worker":      {"simd": {"go", "avx2", "avx512"}},
+		"ringside worker":      {"simd": {"go", "avx2", "avx512", "neon"}},
 		"ringside plan dump":   {"model": append(bench.TrainingModels(), models...), "device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
 		"ringside plot":        {"of": plot.Names},

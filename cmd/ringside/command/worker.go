@@ -144,7 +144,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&join, "join", "", "host:port of a dispatcher on another host, see --listen-tcp of ringside up")
 	far.flags(f)
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
-	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
+	f.StringVar(&simd, "simd", "", "instruction set: go, avx2, avx512 or neon (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	deviceFlag(f, &on, "the worker computes")
 	productsFlag(f, &products)

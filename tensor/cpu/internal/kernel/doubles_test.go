@@ -42,7 +42,7 @@ func TestDoubles(t *testing.T) {
 		for name, f := range parts {
 			tried++
 			if reflect.ValueOf(f).Pointer() == reflect.ValueOf(goParts[name]).Pointer() {
-				if l == NEON && (name == "expTotal" || name == "dlogsm") { // of an exponential
+				if l == NEON && (name == "expTotal" || name == "dlogsm") {
 					continue
 				}
 				t.Errorf("%v has no assembly for %s", l, name)

@@ -11,8 +11,8 @@ type Compare[T any] = func(dst []uint8, a, b []T)
 
 // Plain holds kernels of integers and bytes (a bool is a byte 0 or 1), of comparisons,
 // and of conversions. They have the same bits on all levels, and every level but [Go] and
-// [NEON] has assembly for all of them. [PlainOf] sets the fields, which are not to be changed
-// afterwards.
+// [NEON] has assembly for all of them. [PlainOf] sets the fields, which are not to be
+// changed afterwards.
 type Plain struct {
 	I32 Integers[int32]
 	I64 Integers[int64]

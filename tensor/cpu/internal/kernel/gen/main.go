@@ -1,5 +1,6 @@
-// Command gen writes the assembly of package kernel, that of amd64 with avo, the constants
-// that it uses and the Go code that calls it, into the folder given as its argument:
+// Command gen writes the assembly of package kernel, that of amd64 with avo, the
+// constants that it uses and the Go code that calls it, into the folder given as its
+// argument:
 //
 //	go run -C gen . ..
 //

@@ -38,9 +38,10 @@ var (
 	bic   = neonWord{"bic", 0x4e601c00, true} // a without the bits of b
 	orr   = neonWord{"orr", 0x4ea01c00, true}
 	eor   = neonWord{"eor", 0x6e201c00, true}
-	bsl   = neonWord{"bsl", 0x6e601c00, true} // the bits of a where target's are set, else those of b
-	trn1  = neonWord{"trn1", 0x4e802800, false}
-	trn2  = neonWord{"trn2", 0x4e806800, false}
+	// the bits of a where target's are set, else those of b
+	bsl  = neonWord{"bsl", 0x6e601c00, true}
+	trn1 = neonWord{"trn1", 0x4e802800, false}
+	trn2 = neonWord{"trn2", 0x4e806800, false}
 	// the upper half of a, and the lower one of b
 	ext8 = neonWord{"ext8", 0x6e004000, true}
 )
@@ -55,14 +56,15 @@ var (
 	frintp = neonWord{"frintp", 0x4ea18800, false} // up
 	fcvtns = neonWord{"fcvtns", 0x4e21a800, false} // to integers
 	scvtf  = neonWord{"scvtf", 0x4e21d800, false}  // of integers
-	rev64  = neonWord{"rev64", 0x4ea00800, true}   // the numbers of each half exchanged; float32 only
+	// the numbers of each half exchanged, of float32 alone
+	rev64 = neonWord{"rev64", 0x4ea00800, true}
 )
 
 // wide is the bit that makes an instruction of float32 one of float64.
 const wide = 1 << 22
 
-// doubled is the same for the integers and the lanes of trn1 and trn2, which have that bit
-// in any case, or a size in bits 22 and 23.
+// doubled is the same for the integers and the lanes of trn1 and trn2, which have that
+// bit in any case, or a size in bits 22 and 23.
 var doubled = map[string]uint32{"add": 0x4ee08400, "sub": 0x6ee08400, "trn1": 0x4ec02800, "trn2": 0x4ec06800}
 
 // of returns the encoding for float32 or float64.
@@ -190,8 +192,8 @@ func (f *neonFunc) into(w neonWord, target, a, b *neonReg) {
 	f.ops = append(f.ops, neonOp{nil, []*neonReg{a, b, target}, nil, func(_ int, s []int) string { return encode(w, double, s[2], s[0], s[1]) }})
 }
 
-// shifted returns integers of 32 bits shifted by n, to the left or to the right with their
-// sign.
+// shifted returns integers of 32 bits shifted by n, to the left or to the right with
+// their sign.
 func (f *neonFunc) shifted(a *neonReg, n int, left bool) *neonReg {
 	w, name, by := uint32(0x4f000400), "sshr", 64-n
 	if left {

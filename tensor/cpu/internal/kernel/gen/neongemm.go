@@ -22,7 +22,8 @@ func neonGemm(s *neonSet, double bool) {
 			k.tile(mr, vecs, lanes)
 		}
 	}
-	for vecs := 1; vecs <= neonRows/lanes; vecs++ { // as wide as a column of a tile is high
+	// as wide as a column of a tile is high
+	for vecs := 1; vecs <= neonRows/lanes; vecs++ {
 		k.pack(vecs, lanes)
 	}
 	k.transpose(lanes)
