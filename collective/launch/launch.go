@@ -18,10 +18,10 @@ type Summary struct {
 	Hosts    int     `json:"hosts"`
 	Restarts int     `json:"restarts"`
 	Seconds  float64 `json:"seconds"` // until all ranks had ended
-	// after that, to fetch the events of other hosts
+	// FetchSeconds is the time after that to fetch the events of other hosts.
 	FetchSeconds float64 `json:"fetch_seconds"`
 	ExitCode     int     `json:"exit_code"`
-	// what began it in each attempt that failed
+	// Failures has what began it in each attempt that failed.
 	Failures []*RankError `json:"failures"`
 }
 

@@ -78,12 +78,12 @@ func newBench() *cobra.Command {
 	var list strings.Builder
 	var names []string
 	for _, s := range bench.Scenarios() {
-		fmt.Fprintf(&list, "  %-12s %s\n", s.Name, s.Doc)
+		fmt.Fprintf(&list, "  %-15s %s\n", s.Name, s.Doc)
 		names = append(names, cobra.CompletionWithDesc(s.Name, s.Doc))
 	}
 	c := &cobra.Command{
 		Use:   "bench [scenario...]",
-		Short: "time whole scenarios, each beside a peer or a floor in the same run",
+		Short: "time whole scenarios, each beside a peer or floor in the same run",
 		Long: `Bench runs the scenarios that are named, all of them if none is, each with its sides interleaved.
 
 Scenarios:

@@ -55,7 +55,7 @@ func newDispatcher() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "dispatcher",
-		Short: "run a dispatcher: it places clients' sessions on workers and forwards",
+		Short: "run a dispatcher, which places clients' sessions on workers",
 		Long: `Dispatcher accepts clients and workers of this host at one address until it is interrupted, and with --listen-tcp
 those of other hosts that know the secret. ` + "`ringside up`" + ` starts one together with workers.
 

@@ -56,7 +56,7 @@ func newDoctor() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "look at this machine: what works, what would be faster, and what to do about it",
+		Short: "say what works on this machine and what to do about the rest",
 		Long: `Doctor looks at shared memory, limits, cores, GPU drivers, data sets and a running dispatcher.
 It changes nothing. The exit status is 1 if something fails; a warning is none.`,
 		Args: noArgs,

@@ -181,7 +181,10 @@ is skipped, and the table says why. The result is then published (--publish) and
 given; without them nothing is written. A model has each window once: model.safetensors.journal beside it says which was the
 last, and a run that was killed goes on where it stopped. Where the window is published already, gather apply does the rest.
 
-    ringside run -n 4 -- ringside gather run --store DIR --model model.safetensors      four ranks share the work`,
+Four ranks share the work:
+
+    ringside run -n 4 -- ringside gather run --store DIR \
+        --model model.safetensors`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

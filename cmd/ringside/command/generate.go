@@ -81,8 +81,10 @@ through a dispatcher if one runs, else in this process. An interrupt ends the te
 
   ringside train --checkpoint run --save model.safetensors
   ringside generate --load run --prompt "The rays of light "
-  ringside generate --load model.safetensors --prompt "The " --bytes 80 --temperature 0
-  ringside generate --load run --prompt "The " --temperature 0.9 --top-k 0 --top-p 0.95 --seed 7 --json
+  ringside generate --load model.safetensors --prompt "The " --bytes 80 \
+    --temperature 0
+  ringside generate --load run --prompt "The " --temperature 0.9 --top-k 0 \
+    --top-p 0.95 --seed 7 --json
 
 With the same seed, weights and processor the text is the same.`,
 		Args: noArgs,

@@ -43,7 +43,7 @@ func newPlanProducts() *cobra.Command {
 	var workers int
 	c := &cobra.Command{
 		Use:   "products",
-		Short: "show what products of matrices move between workers, by how they are cut",
+		Short: "show what products move between workers, by how they are cut",
 		Long: `Products shows the collectives of four ways to multiply matrices on several workers, from the plan to the result read as a whole, and
 the bytes that a worker sends in them: by rows, by columns, by the inner dim, and a layer by columns followed by one by rows.`,
 		Args: noArgs,

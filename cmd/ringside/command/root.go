@@ -74,6 +74,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	})
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newGenerate(), newEval(), newExport(), newDemo(), newBench(), newBenchPeer(), newGPUPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newPlot(), newRun(), newPlan(), newGather(), newVersion())
 	root.SetHelpCommand(help())
+	wrapHelp(root)
 	completions(root)
 	return root
 }

@@ -52,7 +52,7 @@ func newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "print the version, and those of the layouts that processes must agree on",
+		Short: "print the version, and those that processes must agree on",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := thisVersion()

@@ -73,7 +73,7 @@ func newWorker() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "worker",
-		Short: "run a worker: it runs programs for the clients that a dispatcher places on it",
+		Short: "run a worker, which runs the programs of clients",
 		Args:  noArgs,
 		RunE: serving(func(cmd *cobra.Command, _ []string) error {
 			log := logger(cmd)
