@@ -179,13 +179,15 @@ func (r *recording) end(said, warn io.Writer) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	n, workers, lost, dropped := r.Recorder.Events()
+	full, needed := r.Recorder.Room()
 	r.Recorder = nil
 	fmt.Fprintf(said, "%d events of %d workers in %s\n", n, workers, name)
 	if lost > 0 {
 		fmt.Fprintf(warn, "%d events were lost: more happened between two questions than is kept\n", lost)
 	}
 	if dropped > 0 {
-		fmt.Fprintf(warn, "%d events had no room in %s: --trace-mib %d is the most that it may have\n", dropped, name, r.mib)
+		fmt.Fprintf(warn, "%s was full after %v, and %d events had no room: --trace-mib %d is the most that it may have, %d would hold all\n",
+			name, full.Round(100*time.Millisecond), dropped, r.mib, needed>>20+1)
 	}
 	return nil
 }

@@ -159,6 +159,12 @@ func (r *Recorder) Events() (written, workers int, lost, dropped uint64) {
 	return r.events, len(r.workers), r.lost, r.dropped
 }
 
+// Room returns how long after Start the first event had no room, and the MaxBytes with
+// which all would have had it. It is called after Stop, where Events has dropped ones.
+func (r *Recorder) Room() (full time.Duration, bytes int64) {
+	return time.Duration(r.full), max(r.wrote+r.missing[0], r.logged+r.missing[1]) + room
+}
+
 // run asks until ctx is done.
 func (r *Recorder) run(ctx context.Context) error {
 	for {

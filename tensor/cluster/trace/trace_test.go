@@ -102,6 +102,10 @@ func TestFull(t *testing.T) {
 	if err != nil || dropped == 0 || f.Dropped != dropped {
 		t.Errorf("%v; %d events dropped, %+v", err, dropped, f)
 	}
+	const least, longest = 50, 500 // bytes of an event
+	if full, bytes := r.Room(); full <= 0 || bytes < most+int64(dropped)*least || bytes > most+int64(dropped)*longest {
+		t.Errorf("full after %v, and %d bytes needed for %d events more than %d bytes hold", full, bytes, dropped, most)
+	}
 }
 
 func TestStartMistakes(t *testing.T) {

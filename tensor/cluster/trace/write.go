@@ -59,6 +59,8 @@ type writer struct {
 	events    int
 	seq       int // of lines
 	dropped   uint64
+	full      int64    // when the first event was dropped
+	missing   [2]int64 // bytes of those that json and log had no room for
 	names     []string // of processes, from 1 on
 	buf       []byte
 }
@@ -106,6 +108,7 @@ func (w *writer) put(e *entry) {
 		w.buf = appendJSON(append(w.buf, '\n'), e)
 		if e.phase != 'M' && w.wrote+int64(len(w.buf)) > w.max-room {
 			lost = true
+			w.missing[0] += int64(len(w.buf))
 		} else {
 			w.events++
 			w.wrote += int64(len(w.buf))
@@ -116,6 +119,7 @@ func (w *writer) put(e *entry) {
 		w.buf = w.appendLine(w.buf[:0], e)
 		if w.logged+int64(len(w.buf)) > w.max-room {
 			lost = true
+			w.missing[1] += int64(len(w.buf))
 		} else {
 			w.seq++
 			w.logged += int64(len(w.buf))
@@ -123,6 +127,9 @@ func (w *writer) put(e *entry) {
 		}
 	}
 	if lost {
+		if w.dropped == 0 {
+			w.full = e.at
+		}
 		w.dropped++
 	}
 }
