@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -32,6 +33,7 @@ func write(dir string, root *cobra.Command) error {
 	if err := os.MkdirAll(pages, 0o755); err != nil {
 		return err
 	}
+	eachCommand(root, func(c *cobra.Command) { c.Long = withBlocks(c.Long) })
 	root.DisableAutoGenTag = true // no date: two builds of one commit are equal
 	header := &doc.GenManHeader{Title: "RINGSIDE", Section: "1", Source: "ringside", Manual: "ringside"}
 	if err := doc.GenManTree(root, header, pages); err != nil {
@@ -51,4 +53,31 @@ func write(dir string, root *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// eachCommand calls f with c and all commands below it.
+func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, sub := range c.Commands() {
+		eachCommand(sub, f)
+	}
+}
+
+// withBlocks returns the text of a command with its indented lines as blocks of Markdown,
+// which man pages are made of: it would fill them like other text.
+func withBlocks(text string) string {
+	var b strings.Builder
+	within := false
+	for line := range strings.SplitSeq(text, "\n") {
+		indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
+		if line != "" && indented != within {
+			b.WriteByte('\n')
+			within = indented
+		}
+		if indented {
+			b.WriteString("    ")
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
