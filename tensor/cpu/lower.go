@@ -282,9 +282,9 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		return numericBy[s.Out.DType].scatterAdd(s)
 	case tensor.OpProdGrad:
 		if s.Out.DType == tensor.F64 {
-			return prodGrad(s, lw, copyRow[float64], copyRow[float64])
+			return prodGrad(s, others[float64]{product: lw.folds.LongProduct, k: lw.table64, transpose: lw.table64.Transpose})
 		}
-		return prodGrad(s, lw, lw.table.Double, lw.table.Single)
+		return prodGrad(s, others[float32]{lw.folds.LongProduct, lw.table64, lw.table.Transpose, lw.table.Double, lw.table.Single})
 	case tensor.OpCumsum:
 		return numericBy[s.In[0].DType].cumsum(s)
 	}

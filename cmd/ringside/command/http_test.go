@@ -309,8 +309,9 @@ func TestPageInUse(t *testing.T) {
 		t.Errorf("without data: %v", err)
 	}
 	if l, err = net.Listen("tcp", addr); err != nil {
-		t.Errorf("afterwards: %v", err)
+		t.Fatalf("afterwards: %v", err)
 	}
+	l.Close()
 }
 
 func TestPageMistakes(t *testing.T) {

@@ -1002,6 +1002,16 @@ DATA ·const_mantissa64+48(SB)/8, $0x000fffffffffffff
 DATA ·const_mantissa64+56(SB)/8, $0x000fffffffffffff
 GLOBL ·const_mantissa64(SB), RODATA|NOPTR, $64
 
+DATA ·const_signAndMantissa64+0(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+8(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+16(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+24(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+32(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+40(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+48(SB)/8, $0x800fffffffffffff
+DATA ·const_signAndMantissa64+56(SB)/8, $0x800fffffffffffff
+GLOBL ·const_signAndMantissa64(SB), RODATA|NOPTR, $64
+
 DATA ·const_logBias64+0(SB)/8, $0x00195f619980c433
 DATA ·const_logBias64+8(SB)/8, $0x00195f619980c433
 DATA ·const_logBias64+16(SB)/8, $0x00195f619980c433

@@ -29,12 +29,15 @@ type Folds struct {
 	I32 FoldsOf[int32]
 	I64 FoldsOf[int64]
 	U8  FoldsOf[uint8]
+
+	// LongProduct returns s times the numbers of x.
+	LongProduct func(s LongProduct, x []float64) LongProduct
 }
 
 // NewFolds returns the folds of a level that this machine can run, for the tables of that
 // level.
 func NewFolds(f32 *Table[float32], f64 *Table[float64]) *Folds {
-	f := &Folds{F32: foldsOfFloats(f32), F64: foldsOfFloats(f64), I32: foldsOfInts[int32](), I64: foldsOfInts[int64](), U8: foldsOfInts[uint8]()}
+	f := &Folds{F32: foldsOfFloats(f32), F64: foldsOfFloats(f64), I32: foldsOfInts[int32](), I64: foldsOfInts[int64](), U8: foldsOfInts[uint8](), LongProduct: longProductGo}
 	f.F64.Mul = Fold[float64]{rowsBy(product64), columnsBy(f64.Mul)}
 	if f32.Level != Go {
 		accelerateFolds(f, f32.Level)

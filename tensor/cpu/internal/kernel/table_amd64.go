@@ -266,6 +266,7 @@ func foldsAVX512(f *Folds) {
 	f.I64.Min = f.I64.Min.by(8, 8, 1, minRowsI64AVX512, minColumnsI64AVX512)
 	f.U8.Max = f.U8.Max.by(1, 64, 64, maxRowsU8AVX512, maxColumnsU8AVX512)
 	f.U8.Min = f.U8.Min.by(1, 64, 64, minRowsU8AVX512, minColumnsU8AVX512)
+	f.LongProduct = longProductBy(32, longProductF64AVX512)
 }
 
 // setPlainAVX512 sets the kernels of p that have AVX512 assembly.
@@ -592,6 +593,7 @@ func foldsAVX2(f *Folds) {
 	f.I64.Min = f.I64.Min.by(8, 4, 1, minRowsI64AVX2, minColumnsI64AVX2)
 	f.U8.Max = f.U8.Max.by(1, 32, 32, maxRowsU8AVX2, maxColumnsU8AVX2)
 	f.U8.Min = f.U8.Min.by(1, 32, 32, minRowsU8AVX2, minColumnsU8AVX2)
+	f.LongProduct = longProductBy(16, longProductF64AVX2)
 }
 
 // setPlainAVX2 sets the kernels of p that have AVX2 assembly.

@@ -76,6 +76,7 @@ func doubles() []double {
 	return []double{
 		{"zero", 0}, {"half", num(0.5)}, {"one", num(1)}, {"inf", num(math.Inf(1))}, {"minusInf", num(math.Inf(-1))},
 		{"sign", 1 << 63}, {"abs", math.MaxInt64}, {"rootHalf", num(math.Sqrt(0.5))}, {"mantissa", 1<<52 - 1},
+		{"signAndMantissa", 1<<63 | 1<<52 - 1},
 		// The logarithm's exponents are made of bits, and integers of the last bits of
 		// sums.
 		{"logBias", 1024<<52 - num(math.Sqrt(0.5))}, {"two52", num(1 << 52)}, {"two52And1024", num(1<<52 + 1024)},

@@ -287,5 +287,6 @@ func (s isa) setFolds(b *strings.Builder) {
 			fmt.Fprintf(b, "f.%[1]s.%[2]s = f.%[1]s.%[2]s.by(%[7]d, %[3]d, %[4]d, %[5]sRows%[1]s%[6]s, %[5]sColumns%[1]s%[6]s)\n", t.name, op, least, unit, name, s.name, t.size)
 		}
 	}
-	b.WriteString("}\n")
+	d := s.doubles()
+	fmt.Fprintf(b, "f.LongProduct = longProductBy(%d, longProduct%s)\n}\n", longVectors*d.lanes, d.name)
 }

@@ -57,8 +57,10 @@ var sets = map[string]func(){
 	"plain_avx512":   func() { plain(avx512) },
 	"plain_avx2":     func() { plain(avx2) },
 	"fold_avx512":    func() { folds(avx512) },
-	"brain_avx512":   func() { brain(avx512.brain()) },
 	"fold_avx2":      func() { folds(avx2) },
+	"long_avx512":    func() { longProduct(avx512) },
+	"long_avx2":      func() { longProduct(avx2) },
+	"brain_avx512":   func() { brain(avx512.brain()) },
 }
 
 // mark is the first line of every file.
