@@ -180,6 +180,26 @@ func softmax(out, x *array, at []int, scale float64, log bool) {
 	}
 }
 
+// longSum returns the sum of f over at, with what each addition rounds off added at the
+// end: the sums of engines, in other orders, may be nearer to it than to a plain one.
+func longSum(at []int, f func(k int) float64) float64 {
+	sum, rest := 0.0, 0.0
+	for _, k := range at {
+		v := f(k)
+		next := sum + v
+		if math.Abs(sum) < math.Abs(v) {
+			rest += sum - (next - v)
+		} else {
+			rest += v - (next - sum)
+		}
+		sum = next
+	}
+	if total := sum + rest; total == total {
+		return total
+	}
+	return sum
+}
+
 // norm computes layer_norm and rms_norm, forward and backward. A row is normalised as
 // xhat = (x - mu) / r, with mu = 0 for rms_norm. Its gradient is (v - mean(v) -
 // xhat*mean(v*xhat)) / r for v = dy*w, without mean(v) for rms_norm.
@@ -194,12 +214,9 @@ func (c *call) norm(out *array) {
 		n := float64(len(at))
 		mu := 0.0
 		if center {
-			mu = foldAt(x.f, at, 0, add) / n
+			mu = longSum(at, func(k int) float64 { return x.f[k] }) / n
 		}
-		v := 0.0
-		for _, k := range at {
-			v += (x.f[k] - mu) * (x.f[k] - mu)
-		}
+		v := longSum(at, func(k int) float64 { return (x.f[k] - mu) * (x.f[k] - mu) })
 		r := math.Sqrt(v/n + eps)
 		xhat := func(k int) float64 { return c.minus(x.f[k], mu) / r }
 		switch c.op {
