@@ -166,11 +166,11 @@ func (lw *lowerer) fold(s *compile.Step, g folding) (l lowered) {
 	case tensor.F64:
 		return foldFloat(s, g, asIs[float64](), f.F64, lw)
 	case tensor.I32:
-		return foldExtreme(s, g, asIs[int32](), f.I32)
+		return foldInts(s, g, f.I32, through(lw.plain.I32ToI64), f.I64.Add)
 	case tensor.I64:
-		return foldExtreme(s, g, asIs[int64](), f.I64)
+		return foldInts(s, g, f.I64, asIs[int64](), f.I64.Add)
 	case tensor.U8, tensor.Bool:
-		return foldExtreme(s, g, asIs[uint8](), f.U8)
+		return foldInts(s, g, f.U8, through(lw.plain.U8ToI64), f.I64.Add)
 	}
 	return l
 }
@@ -191,6 +191,29 @@ func foldFloat[S any, T float](s *compile.Step, g folding, read reads[S, T], f k
 		}
 	}
 	return foldExtreme(s, g, read, f)
+}
+
+// foldInts lowers a fold of integers: a sum as i64, extremes, and the mean of those whose
+// sum does not wrap, which leaves i64 out.
+func foldInts[S integer](s *compile.Step, g folding, of kernel.FoldsOf[S], read reads[S, int64], sum kernel.Fold[int64]) lowered {
+	f := folder[S, int64, int64]{read: read, fold: sum, join: func(a, b int64) int64 { return a + b }}
+	switch {
+	case s.Op == tensor.OpSum:
+		f.end = func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
+		f.store = func(r *run, i int, acc []int64) { copy(slice[int64](r.bufs[s.Out.Buf])[i:], acc) }
+	case s.Op == tensor.OpMean && s.In[0].DType != tensor.I64:
+		f.end = func(r *run, i int, a int64) {
+			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(a) / float64(g.count))
+		}
+		f.store = func(r *run, i int, acc []int64) {
+			for j, a := range acc {
+				f.end(r, i+j, a)
+			}
+		}
+	default:
+		return foldExtreme(s, g, asIs[S](), of)
+	}
+	return f.lower(s, g)
 }
 
 // foldTotal lowers a sum or a product, divided by a number, as O.

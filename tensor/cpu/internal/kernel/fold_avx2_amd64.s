@@ -2095,6 +2095,220 @@ done:
 	VZEROUPPER
 	RET
 
+// func addRowsI64AVX2(rows int, n int, x *int64, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·addRowsI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS ·const_zero64+0(SB), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y5, Y0
+	VMOVAPS Y5, Y1
+	VMOVAPS Y5, Y2
+	VMOVAPS Y5, Y3
+
+by4:
+	CMPQ    R8, $0x00000010
+	JL      by4end
+	VMOVUPS (DI), Y6
+	VPADDQ  Y6, Y0, Y0
+	VMOVUPS 32(DI), Y6
+	VPADDQ  Y6, Y1, Y1
+	VMOVUPS 64(DI), Y6
+	VPADDQ  Y6, Y2, Y2
+	VMOVUPS 96(DI), Y6
+	VPADDQ  Y6, Y3, Y3
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x00000010, R8
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    R8, $0x00000004
+	JL      by1end
+	VMOVUPS (DI), Y6
+	VPADDQ  Y6, Y0, Y0
+	ADDQ    $0x00000020, DI
+	SUBQ    $0x00000004, R8
+	JMP     by1
+
+by1end:
+	TESTQ      R8, R8
+	JZ         done
+	VMASKMOVPS (DI), Y4, Y6
+	VPADDQ     Y6, Y0, Y0
+
+done:
+	VPADDQ     Y1, Y0, Y0
+	VPADDQ     Y3, Y2, Y2
+	VPADDQ     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI64AVX2(rows int, n int, x *int64, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·addColumnsI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by8Store
+
+by8Each:
+	VMOVUPS (DI), Y8
+	VPADDQ  Y8, Y0, Y0
+	VMOVUPS 32(DI), Y8
+	VPADDQ  Y8, Y1, Y1
+	VMOVUPS 64(DI), Y8
+	VPADDQ  Y8, Y2, Y2
+	VMOVUPS 96(DI), Y8
+	VPADDQ  Y8, Y3, Y3
+	VMOVUPS 128(DI), Y8
+	VPADDQ  Y8, Y4, Y4
+	VMOVUPS 160(DI), Y8
+	VPADDQ  Y8, Y5, Y5
+	VMOVUPS 192(DI), Y8
+	VPADDQ  Y8, Y6, Y6
+	VMOVUPS 224(DI), Y8
+	VPADDQ  Y8, Y7, Y7
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VMOVUPS (DI), Y0
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by1Store
+
+by1Each:
+	VMOVUPS (DI), Y1
+	VPADDQ  Y1, Y0, Y0
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y0
+	MOVQ       CX, DI
+	MOVQ       rows+0(FP), R8
+	TESTQ      SI, SI
+	JZ         lastFirst
+	VMASKMOVPS (BX), Y0, Y1
+	JMP        lastEach
+
+lastFirst:
+	VMASKMOVPS (DI), Y0, Y1
+	ADDQ       DX, DI
+	DECQ       R8
+	JZ         lastStore
+
+lastEach:
+	VMASKMOVPS (DI), Y0, Y2
+	VPADDQ     Y2, Y1, Y1
+	ADDQ       DX, DI
+	DECQ       R8
+	JNZ        lastEach
+
+lastStore:
+	VMASKMOVPS Y1, Y0, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxRowsI64AVX2(rows int, n int, x *int64, stride int, dst *int64)
 // Requires: AVX, AVX2
 TEXT ·maxRowsI64AVX2(SB), NOSPLIT, $0-40

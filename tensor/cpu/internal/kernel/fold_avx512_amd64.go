@@ -110,6 +110,18 @@ func minRowsI32AVX512(rows int, n int, x *int32, stride int, dst *int32)
 //go:noescape
 func minColumnsI32AVX512(rows int, n int, x *int32, stride int, dst *int32, more int)
 
+// addRowsI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by add.
+//
+//go:noescape
+func addRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
+
+// addColumnsI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsI64AVX512(rows int, n int, x *int64, stride int, dst *int64, more int)
+
 // maxRowsI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
 // element of dst by max.
 //

@@ -2191,6 +2191,220 @@ done:
 	VZEROUPPER
 	RET
 
+// func addRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRowsI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	SHLQ    $0x01, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+	VMOVUPS ·const_zero64+0(SB), Z4
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ    R8, $0x00000020
+	JL      by4end
+	VMOVUPS (DI), Z5
+	VPADDQ  Z5, Z0, Z0
+	VMOVUPS 64(DI), Z5
+	VPADDQ  Z5, Z1, Z1
+	VMOVUPS 128(DI), Z5
+	VPADDQ  Z5, Z2, Z2
+	VMOVUPS 192(DI), Z5
+	VPADDQ  Z5, Z3, Z3
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x00000020, R8
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    R8, $0x00000008
+	JL      by1end
+	VMOVUPS (DI), Z5
+	VPADDQ  Z5, Z0, Z0
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000008, R8
+	JMP     by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VMOVUPS.Z (DI), K1, Z5
+	VPADDQ    Z5, Z0, Z0
+
+done:
+	VPADDQ     Z1, Z0, Z0
+	VPADDQ     Z3, Z2, Z2
+	VPADDQ     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI64AVX512(rows int, n int, x *int64, stride int, dst *int64, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 256(DI), Z4
+	VMOVUPS 320(DI), Z5
+	VMOVUPS 384(DI), Z6
+	VMOVUPS 448(DI), Z7
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by8Store
+
+by8Each:
+	VMOVUPS (DI), Z8
+	VPADDQ  Z8, Z0, Z0
+	VMOVUPS 64(DI), Z8
+	VPADDQ  Z8, Z1, Z1
+	VMOVUPS 128(DI), Z8
+	VPADDQ  Z8, Z2, Z2
+	VMOVUPS 192(DI), Z8
+	VPADDQ  Z8, Z3, Z3
+	VMOVUPS 256(DI), Z8
+	VPADDQ  Z8, Z4, Z4
+	VMOVUPS 320(DI), Z8
+	VPADDQ  Z8, Z5, Z5
+	VMOVUPS 384(DI), Z8
+	VPADDQ  Z8, Z6, Z6
+	VMOVUPS 448(DI), Z8
+	VPADDQ  Z8, Z7, Z7
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000200, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VMOVUPS (DI), Z0
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by1Store
+
+by1Each:
+	VMOVUPS (DI), Z1
+	VPADDQ  Z1, Z0, Z0
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K1, Z0
+	JMP       lastEach
+
+lastFirst:
+	VMOVUPS.Z (DI), K1, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        lastStore
+
+lastEach:
+	VMOVUPS.Z (DI), K1, Z1
+	VPADDQ    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       lastEach
+
+lastStore:
+	VMOVUPS Z0, K1, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
 // Requires: AVX, AVX2, AVX512F, AVX512VL
 TEXT ·maxRowsI64AVX512(SB), NOSPLIT, $0-40

@@ -22,7 +22,8 @@ type Fold[T Number] struct {
 // FoldsOf are the folds of one type. Max and Min of floats are NaN if an element is.
 type FoldsOf[T Number] struct{ Add, Mul, Max, Min Fold[T] }
 
-// Folds holds the folds of all types: of integers only Max and Min, of float32 no Mul.
+// Folds holds the folds of all types: of integers only Max and Min, and of int64 Add, which
+// wraps; of float32 no Mul.
 type Folds struct {
 	F32 FoldsOf[float32]
 	F64 FoldsOf[float64]
@@ -38,6 +39,7 @@ type Folds struct {
 // level.
 func NewFolds(f32 *Table[float32], f64 *Table[float64]) *Folds {
 	f := &Folds{F32: foldsOfFloats(f32), F64: foldsOfFloats(f64), I32: foldsOfInts[int32](), I64: foldsOfInts[int64](), U8: foldsOfInts[uint8](), LongProduct: longProductGo}
+	f.I64.Add = Fold[int64]{rowsBy(sum64), columnsBy(addGo[int64])}
 	f.F64.Mul = Fold[float64]{rowsBy(product64), columnsBy(f64.Mul)}
 	if f32.Level != Go {
 		accelerateFolds(f, f32.Level)
@@ -84,6 +86,14 @@ func columnsBy[T Number](two func(dst, a, b []T)) func(dst, x []T, stride, rows 
 			}
 		}
 	}
+}
+
+// sum64 returns the sum of a row.
+func sum64(x []int64) (sum int64) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
 }
 
 // product64 returns the product of a row, by four products of every fourth element: one

@@ -18,6 +18,7 @@ func TestFolds(t *testing.T) {
 		add := func(a, b float64) float64 { return a + b }
 		checkFold(t, r, "Add f32", f.F32.Add, add, small)
 		checkFold(t, r, "Add f64", f.F64.Add, add, small)
+		checkFold(t, r, "Add i64", f.I64.Add, add, func() float64 { return float64(r.Int64N(1<<41) - 1<<40) })
 		checkFold(t, r, "Mul f64", f.F64.Mul, func(a, b float64) float64 { return a * b }, func() float64 { return []float64{1, 1, 1, -1, 2, 0.5}[r.IntN(6)] })
 		checkExtremes(t, r, "f32", f.F32, func() float64 { return special(r, small) })
 		checkExtremes(t, r, "f64", f.F64, func() float64 { return special(r, small) })

@@ -21,7 +21,7 @@ var foldTypes = []foldType{
 	{"F32", "float32", 4, true, []string{"Add", "Max", "Min"}},
 	{"F64", "float64", 8, true, []string{"Add", "Mul", "Max", "Min"}},
 	{"I32", "int32", 4, false, []string{"Max", "Min"}},
-	{"I64", "int64", 8, false, []string{"Max", "Min"}},
+	{"I64", "int64", 8, false, []string{"Add", "Max", "Min"}},
 	{"U8", "uint8", 1, false, []string{"Max", "Min"}},
 }
 
@@ -45,6 +45,10 @@ func folds(s isa) {
 	}
 }
 
+// partial reports whether a fold takes the first lanes of a vector, beside numbers that
+// change nothing. Extremes of integers take elements twice instead.
+func (f *folder) partial() bool { return f.t.float || f.op == "Add" }
+
 func (f *folder) vecBytes() int { return f.lanes * f.t.size }
 
 // into sets acc to the fold of acc and x.
@@ -53,6 +57,8 @@ func (f *folder) into(x, acc vreg) {
 	switch f.op + f.t.name {
 	case "AddF32", "AddF64":
 		k.of(VADDPS, VADDPD)(x, acc, acc)
+	case "AddI64":
+		VPADDQ(x, acc, acc)
 	case "MulF64":
 		VMULPD(x, acc, acc)
 	case "MaxF32", "MaxF64":
@@ -85,13 +91,13 @@ func (f *folder) extremeInts(a, b, dst Op) {
 	VBLENDVPD(larger, b, a, dst)
 }
 
-// start returns a vector with which a fold of floats begins.
+// start returns a vector with which a partial fold begins.
 func (f *folder) start() string {
 	return map[string]string{"Add": "zero", "Mul": "one", "Max": "minusInf", "Min": "inf"}[f.op]
 }
 
-// rows writes the kernel that folds every row into one element. A row of floats has an
-// element at least, one of integers as many as a vector. Sums add up in the order of the
+// rows writes the kernel that folds every row into one element. A row of a partial fold
+// has an element at least, another as many as a vector. Sums add up in the order of the
 // kernels of one row.
 func (f *folder) rows() {
 	f.text(strings.ToLower(f.op)+"Rows"+f.t.name, fmt.Sprintf("rows int, n int, x *%[1]s, stride int, dst *%[1]s", f.t.elem),
@@ -106,7 +112,7 @@ func (f *folder) rows() {
 	}
 	var last tail
 	var start vreg
-	if f.t.float {
+	if f.partial() {
 		lanes := GP64()
 		MOVQ(n, lanes)
 		ANDQ(U8(f.lanes-1), lanes)
@@ -117,7 +123,7 @@ func (f *folder) rows() {
 	Label("row")
 	MOVQ(x, p)
 	MOVQ(n, left)
-	if f.t.float {
+	if f.partial() {
 		for _, a := range acc {
 			VMOVAPS(start, a)
 		}
@@ -144,7 +150,7 @@ func (f *folder) rows() {
 	TESTQ(left, left)
 	JZ(LabelRef("done"))
 	v := f.vec()
-	if f.t.float {
+	if f.partial() {
 		last.load(0, Mem{Base: p}, v)
 		if f.op != "Add" {
 			single := &kern{isa: f.isa} // a tail selects float64 as two of float32
@@ -169,7 +175,7 @@ func (f *folder) rows() {
 
 // store folds the lanes of v and stores the result.
 func (f *folder) store(v vreg, m Mem) {
-	if f.t.float {
+	if f.partial() {
 		v = f.fold(v, func(a, b vreg) vreg {
 			a = f.copy(a)
 			f.into(b, a)
@@ -276,7 +282,7 @@ func (s isa) setFolds(b *strings.Builder) {
 	for _, t := range foldTypes {
 		for _, op := range t.ops {
 			least := 1
-			if !t.float {
+			if !t.float && op != "Add" {
 				least = s.lanes * 4 / t.size
 			}
 			unit := 1
