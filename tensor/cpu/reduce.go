@@ -329,8 +329,8 @@ func sumFloat[T float](s *compile.Step, g folding) lowered {
 	return totals[T](s, g, end)
 }
 
-// sumInt lowers the product as i64, the mean of i64 as f32 of a sum in float64, which does
-// not wrap, and what has no elements.
+// sumInt lowers the product as i64, the mean of i64 as f32 of a sum in float64, which
+// does not wrap, and what has no elements.
 func sumInt[T integer](s *compile.Step, g folding) lowered {
 	if s.Op == tensor.OpMean {
 		return totals[T](s, g, func(r *run, i int, a float64) {

@@ -22,8 +22,8 @@ type Fold[T Number] struct {
 // FoldsOf are the folds of one type. Max and Min of floats are NaN if an element is.
 type FoldsOf[T Number] struct{ Add, Mul, Max, Min Fold[T] }
 
-// Folds holds the folds of all types: of integers only Max and Min, and of int64 Add, which
-// wraps; of float32 no Mul.
+// Folds holds the folds of all types: of integers only Max and Min, and of int64 Add,
+// which wraps; of float32 no Mul.
 type Folds struct {
 	F32 FoldsOf[float32]
 	F64 FoldsOf[float64]
