@@ -56,12 +56,7 @@ func randomF32(s *compile.Step) func(r *run) error {
 				r.table.Units(piece, words)
 				continue
 			}
-			for ; len(piece) >= 2; piece, words = piece[2:], words[2:] {
-				piece[0], piece[1] = kernel.Normal(words[0], words[1])
-			}
-			if len(piece) == 1 {
-				piece[0], _ = kernel.Normal(words[0], words[1])
-			}
+			r.table.Normals(piece, words)
 		}
 		return nil
 	}

@@ -1322,6 +1322,96 @@ DATA ·const_halfPi364+48(SB)/8, $0x3ba3198a2e037073
 DATA ·const_halfPi364+56(SB)/8, $0x3ba3198a2e037073
 GLOBL ·const_halfPi364(SB), RODATA|NOPTR, $64
 
+DATA ·const_normalUnit64+0(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+8(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+16(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+24(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+32(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+40(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+48(SB)/8, $0x3e70000000000000
+DATA ·const_normalUnit64+56(SB)/8, $0x3e70000000000000
+GLOBL ·const_normalUnit64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalTurn64+0(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+8(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+16(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+24(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+32(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+40(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+48(SB)/8, $0x3e9921fb54442d18
+DATA ·const_normalTurn64+56(SB)/8, $0x3e9921fb54442d18
+GLOBL ·const_normalTurn64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalEighth64+0(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+8(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+16(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+24(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+32(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+40(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+48(SB)/8, $0x0000000000200000
+DATA ·const_normalEighth64+56(SB)/8, $0x0000000000200000
+GLOBL ·const_normalEighth64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalHalfEntry64+0(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+8(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+16(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+24(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+32(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+40(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+48(SB)/8, $0x0000200000000000
+DATA ·const_normalHalfEntry64+56(SB)/8, $0x0000200000000000
+GLOBL ·const_normalHalfEntry64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalBelowUpper64+0(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+8(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+16(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+24(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+32(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+40(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+48(SB)/8, $0x000000000000001a
+DATA ·const_normalBelowUpper64+56(SB)/8, $0x000000000000001a
+GLOBL ·const_normalBelowUpper64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalMinusTwo64+0(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+8(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+16(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+24(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+32(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+40(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+48(SB)/8, $0xc000000000000000
+DATA ·const_normalMinusTwo64+56(SB)/8, $0xc000000000000000
+GLOBL ·const_normalMinusTwo64(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLn264+0(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+8(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+16(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+24(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+32(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+40(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+48(SB)/8, $0x3fe62e42fefa39ef
+DATA ·const_normalLn264+56(SB)/8, $0x3fe62e42fefa39ef
+GLOBL ·const_normalLn264(SB), RODATA|NOPTR, $64
+
+DATA ·const_two52And102364+0(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+8(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+16(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+24(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+32(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+40(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+48(SB)/8, $0x43300000000003ff
+DATA ·const_two52And102364+56(SB)/8, $0x43300000000003ff
+GLOBL ·const_two52And102364(SB), RODATA|NOPTR, $64
+
+DATA ·const_integerTwo64+0(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+8(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+16(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+24(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+32(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+40(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+48(SB)/8, $0x0000000000000002
+DATA ·const_integerTwo64+56(SB)/8, $0x0000000000000002
+GLOBL ·const_integerTwo64(SB), RODATA|NOPTR, $64
+
 DATA ·const_log2c764+0(SB)/8, $0x3fc89f3b1694cffe
 DATA ·const_log2c764+8(SB)/8, $0x3fc89f3b1694cffe
 DATA ·const_log2c764+16(SB)/8, $0x3fc89f3b1694cffe
@@ -1981,6 +2071,156 @@ DATA ·const_cosc064+40(SB)/8, $0x3fa5555555555555
 DATA ·const_cosc064+48(SB)/8, $0x3fa5555555555555
 DATA ·const_cosc064+56(SB)/8, $0x3fa5555555555555
 GLOBL ·const_cosc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLogc464+0(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+8(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+16(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+24(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+32(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+40(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+48(SB)/8, $0x3fc5555555555555
+DATA ·const_normalLogc464+56(SB)/8, $0x3fc5555555555555
+GLOBL ·const_normalLogc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLogc364+0(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+8(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+16(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+24(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+32(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+40(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+48(SB)/8, $0x3fc999999999999a
+DATA ·const_normalLogc364+56(SB)/8, $0x3fc999999999999a
+GLOBL ·const_normalLogc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLogc264+0(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+8(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+16(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+24(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+32(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+40(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+48(SB)/8, $0x3fd0000000000000
+DATA ·const_normalLogc264+56(SB)/8, $0x3fd0000000000000
+GLOBL ·const_normalLogc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLogc164+0(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+8(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+16(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+24(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+32(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+40(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+48(SB)/8, $0x3fd5555555555555
+DATA ·const_normalLogc164+56(SB)/8, $0x3fd5555555555555
+GLOBL ·const_normalLogc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalLogc064+0(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+8(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+16(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+24(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+32(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+40(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+48(SB)/8, $0x3fe0000000000000
+DATA ·const_normalLogc064+56(SB)/8, $0x3fe0000000000000
+GLOBL ·const_normalLogc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalSinc464+0(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+8(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+16(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+24(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+32(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+40(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+48(SB)/8, $0x3e5ae64567f544e4
+DATA ·const_normalSinc464+56(SB)/8, $0x3e5ae64567f544e4
+GLOBL ·const_normalSinc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalSinc364+0(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+8(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+16(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+24(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+32(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+40(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+48(SB)/8, $0x3ec71de3a556c734
+DATA ·const_normalSinc364+56(SB)/8, $0x3ec71de3a556c734
+GLOBL ·const_normalSinc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalSinc264+0(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+8(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+16(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+24(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+32(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+40(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+48(SB)/8, $0x3f2a01a01a01a01a
+DATA ·const_normalSinc264+56(SB)/8, $0x3f2a01a01a01a01a
+GLOBL ·const_normalSinc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalSinc164+0(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+8(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+16(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+24(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+32(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+40(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+48(SB)/8, $0x3f81111111111111
+DATA ·const_normalSinc164+56(SB)/8, $0x3f81111111111111
+GLOBL ·const_normalSinc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalSinc064+0(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+8(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+16(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+24(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+32(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+40(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+48(SB)/8, $0x3fc5555555555555
+DATA ·const_normalSinc064+56(SB)/8, $0x3fc5555555555555
+GLOBL ·const_normalSinc064(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalCosc464+0(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+8(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+16(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+24(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+32(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+40(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+48(SB)/8, $0x3e927e4fb7789f5c
+DATA ·const_normalCosc464+56(SB)/8, $0x3e927e4fb7789f5c
+GLOBL ·const_normalCosc464(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalCosc364+0(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+8(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+16(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+24(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+32(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+40(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+48(SB)/8, $0x3efa01a01a01a01a
+DATA ·const_normalCosc364+56(SB)/8, $0x3efa01a01a01a01a
+GLOBL ·const_normalCosc364(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalCosc264+0(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+8(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+16(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+24(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+32(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+40(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+48(SB)/8, $0x3f56c16c16c16c17
+DATA ·const_normalCosc264+56(SB)/8, $0x3f56c16c16c16c17
+GLOBL ·const_normalCosc264(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalCosc164+0(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+8(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+16(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+24(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+32(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+40(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+48(SB)/8, $0x3fa5555555555555
+DATA ·const_normalCosc164+56(SB)/8, $0x3fa5555555555555
+GLOBL ·const_normalCosc164(SB), RODATA|NOPTR, $64
+
+DATA ·const_normalCosc064+0(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+8(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+16(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+24(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+32(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+40(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+48(SB)/8, $0x3fe0000000000000
+DATA ·const_normalCosc064+56(SB)/8, $0x3fe0000000000000
+GLOBL ·const_normalCosc064(SB), RODATA|NOPTR, $64
 
 DATA ·const_philoxLanes8+0(SB)/8, $0x0000000000000000
 DATA ·const_philoxLanes8+8(SB)/8, $0x0000000000000004

@@ -41,3 +41,36 @@ func TestNormal(t *testing.T) {
 		}
 	}
 }
+
+// TestNormals wants every level to have the bits of Normal, for words of all kinds and
+// any number of them, and nothing written beyond.
+func TestNormals(t *testing.T) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
+		ends := []uint32{0, 1 << 8, math.MaxUint32, 1 << 31, 1<<29 - 1<<8, 1 << 29, 3 << 29}
+		for _, n := range append(lengths(), 4001) {
+			words := make([]uint32, n+n%2)
+			for i := range words {
+				words[i] = r.Uint32()
+				if r.IntN(4) == 0 {
+					words[i] = ends[r.IntN(len(ends))]
+				}
+			}
+			want := make([]float32, n+1)
+			for i := range n {
+				c, s := Normal(words[i&^1], words[i|1])
+				want[i] = c
+				if i%2 == 1 {
+					want[i] = s
+				}
+			}
+			got := make([]float32, n+1)
+			got[n], want[n] = 7, 7
+			k.Normals(got[:n], words)
+			for i := range want {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%d numbers: %g at %d of words %#x, %#x, expected %g", n, got[i], i, words[i&^1], words[min(i|1, len(words)-1)], want[i])
+				}
+			}
+		}
+	})
+}

@@ -46,8 +46,9 @@ func Portable[T Float]() *Table[T] {
 			normSums: normSumsGo[T], normSums1: normSums1Go[T], normGrad: normGradGo[T], normGrad1: normGrad1Go[T],
 			addGrad: addGradGo[T], adamw: adamwGo[T],
 		},
-		Philox: philoxGo,
-		Chain:  func(int, []ChainOp) int { return 0 },
+		Philox:  philoxGo,
+		Normals: normalsGo,
+		Chain:   func(int, []ChainOp) int { return 0 },
 	}
 }
 

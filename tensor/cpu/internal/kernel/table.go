@@ -76,6 +76,11 @@ type Table[T Float] struct {
 	// 1, 2, 3", SC 2011). The upper half of the counter is number, the lower the block.
 	Philox func(dst []uint32, first, number uint64, key [2]uint32)
 
+	// Normals makes normal numbers of random words, as [Normal]: dst[2*i] and dst[2*i+1]
+	// of words 2*i and 2*i+1. There is a word more than numbers where those are odd. All
+	// levels give the same bits.
+	Normals func(dst []float32, words []uint32)
+
 	// Chain runs operations one after another on each of the first done of n numbers.
 	// Between operations the numbers stay in registers:
 	//

@@ -95,6 +95,7 @@ func accelerateAVX512(t *Table[float32]) {
 	t.ToI32 = cutBy(16, toI32AVX512, toI32Go[float32])
 	t.ToI64 = cutBy(16, toI64AVX512, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
+	t.Normals = normalsBy(4, normalsAVX2)
 	t.Philox = philoxBy(8, philoxAVX512)
 	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go)
 	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go)
@@ -423,6 +424,7 @@ func accelerateAVX2(t *Table[float32]) {
 	t.ToI32 = cutBy(8, toI32AVX2, toI32Go[float32])
 	t.ToI64 = cutBy(8, toI64AVX2, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
+	t.Normals = normalsBy(4, normalsAVX2)
 	t.Philox = philoxBy(4, philoxAVX2)
 	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go)
 	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go)

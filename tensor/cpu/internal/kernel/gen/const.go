@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/operand"
@@ -151,7 +152,7 @@ func constants() string {
 	for _, c := range append(numbers(), polynomials...) {
 		symbol(c.name, all(uint64(c.bits)<<32|uint64(c.bits))...)
 	}
-	for _, c := range append(doubles(), doublePolynomials...) {
+	for _, c := range slices.Concat(doubles(), normalNumbers(), doublePolynomials) {
 		symbol(c.name+"64", all(c.bits)...)
 	}
 	// Which block of a group a lane of 64 bits computes, and how many a group has.
