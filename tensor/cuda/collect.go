@@ -41,6 +41,10 @@ type batch struct {
 	work   []piece  // for the stream, before the next event
 	news   []uint64 // segments that the others are told of
 	joined bool     // the space's stream is behind the collectives
+
+	// end is an event at the end of a transfer, behind which the space's stream has to
+	// be. It is 0 for collectives, which have the end of their stream.
+	end driver.Event
 }
 
 // collecting is a collective under way.
@@ -104,7 +108,9 @@ func newBatch(p *peers, s *space, xs []device.Collective) (b *batch, failed bool
 	for i := range xs {
 		x := &xs[i]
 		c := &collecting{batch: b, x: x, size: x.DType.Size(), over: x.Kind == protocol.AllReduce}
-		c.out = x.Shape.Elems() * c.size
+		if x.Kind != protocol.Send {
+			c.out = x.Shape.Elems() * c.size
+		}
 		b.parts = append(b.parts, c)
 		failed = failed || x.Failed
 	}
@@ -163,6 +169,11 @@ func (b *batch) prepare(beside bool) error {
 // prepare finds the value and makes room for the result. All that this member's memory
 // can refuse is refused here.
 func (c *collecting) prepare() error {
+	if c.x.Kind == protocol.Recv {
+		var err error
+		c.dst, err = c.s.alloc(c.out)
+		return err
+	}
 	v := c.s.values[c.x.In]
 	if v == nil {
 		return fmt.Errorf("%w: %d", tensor.ErrUnknown, c.x.In)
@@ -205,6 +216,8 @@ func (c *collecting) given() int {
 		return total(c.x.Send) * c.size
 	case protocol.AllGather:
 		return c.x.Recv[c.rank] * c.size
+	case protocol.Send:
+		return c.x.Shape.Elems() * c.size
 	}
 	return c.out
 }
@@ -217,8 +230,16 @@ func total(counts []int) (n int) {
 }
 
 // record marks where one of this member's streams has come.
-func (b *batch) record(event int, s *memory.Stream) error {
-	return b.dev.mem.Do(func() error { return b.dev.mem.API().EventRecord(b.events[event], s.Driver()) })
+func (b *batch) record(event int, s *memory.Stream) error { return b.mark(b.events[event], s) }
+
+// mark records an event.
+func (b *batch) mark(e driver.Event, s *memory.Stream) error {
+	return b.dev.mem.Do(func() error { return b.dev.mem.API().EventRecord(e, s.Driver()) })
+}
+
+// follow has a stream wait for an event.
+func (b *batch) follow(s *memory.Stream, e driver.Event) error {
+	return b.dev.mem.Do(func() error { return b.dev.mem.API().StreamWaitEvent(s.Driver(), e) })
 }
 
 // wait has the stream of the collectives wait for where the others' streams were at the
@@ -335,6 +356,11 @@ func (b *batch) zero() error {
 			return err
 		}
 	}
+	return b.fill()
+}
+
+// fill fills the results with zeros.
+func (b *batch) fill() error {
 	return b.dev.mem.Do(func() error {
 		for _, c := range b.parts {
 			if c.dst == nil {
@@ -428,6 +454,9 @@ func (b *batch) join() error {
 		return nil
 	}
 	b.joined = true
+	if b.end != 0 {
+		return b.follow(b.s.stream, b.end)
+	}
 	return b.s.stream.After(b.on)
 }
 

@@ -32,7 +32,8 @@
 // kernel, and Run waits where more than that many are on their way.
 //
 // Values of several workers of a host are summed up and gathered where they are, see
-// peers. With Options.Collectives a library does that, see ranks.
+// peers. With Options.Collectives a library does that, see ranks. Values that one worker
+// sends to another are copied from GPU to GPU, see link.
 //
 //	device.go   a Device: memory, compiled programs
 //	counters.go what it did
@@ -44,6 +45,7 @@
 //	host.go     steps on the host
 //	peers.go    members of a group that reach each other's memory
 //	collect.go  their collectives
+//	link.go     values that one member sends to another
 //	meeting.go  what they say to each other when they meet
 //	ranks.go    members whose collectives a library runs
 //	calls.go    what the library is asked for

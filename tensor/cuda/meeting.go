@@ -63,10 +63,17 @@ const (
 //
 //	place of the value | place of the result | parts of an all-to-all
 //
+// The members of a transfer tell the place of the value alone: the sender writes to its
+// own memory only.
+//
 // A place is a handle, and the export of its segment, or zeros where they have it.
 func (c *collecting) said(b []byte, none bool) ([]byte, error) {
 	var err error
-	for _, block := range []*shm.Block{c.src, c.dst} {
+	places := []*shm.Block{c.src, c.dst}
+	if c.x.Kind.Paired() {
+		places = places[:1]
+	}
+	for _, block := range places {
 		var h shm.Handle
 		export := make([]byte, memory.ExportSize)
 		if err == nil && !none && block != nil {
@@ -104,12 +111,21 @@ func (c *collecting) hear(r int, b []byte) ([]byte, error) {
 		want = c.x.Recv[r] * c.size
 	case protocol.AllToAll:
 		want = 0 // its parts are checked
+	case protocol.Send:
+		want = 0
+	case protocol.Recv:
+		if want = c.out; r == c.rank {
+			want = 0
+		}
 	}
 	value, b, err := c.hearPlace(r, b, c.src, want)
 	if err != nil {
 		return nil, err
 	}
 	c.values = append(c.values, value)
+	if c.x.Kind.Paired() {
+		return b, nil
+	}
 	want = 0
 	if c.twice {
 		want = c.out

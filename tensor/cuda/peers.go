@@ -126,6 +126,15 @@ func (d *Device) Connect(rank, size int, meet device.Meet) (device.Peers, device
 	if d.collectives != nil {
 		return d.join(rank, size, meet)
 	}
+	p, obstacle, err := d.connect(rank, size, meet)
+	if p == nil {
+		return nil, obstacle, err
+	}
+	return p, obstacle, err
+}
+
+// connect is Connect without a library, and returns nil for no peers.
+func (d *Device) connect(rank, size int, meet device.Meet) (*peers, device.Obstacle, error) {
 	p := &peers{dev: d, pieces: pieces{dev: d}, rank: rank, others: make([]peer, size), held: map[uint64]bool{}, told: map[uint64]bool{},
 		imports: d.mem.NewImports(&memory.ImportOptions{Others: true})}
 	mine, trial := p.open()

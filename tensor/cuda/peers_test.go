@@ -114,14 +114,15 @@ func runMember(spec string) error {
 	}
 	m.peers = peers
 	fmt.Println("connected")
-	err = map[string]func(context.Context) error{"all": m.all, "together": m.together, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile}[m.does](ctx)
+	err = map[string]func(context.Context) error{"all": m.all, "together": m.together, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile,
+		"transfers": m.transfers, "transfers-forever": m.transfersForever}[m.does](ctx)
 	if err != nil {
 		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if e := errors.Join(m.peers.Close(m.meet(ctx)), m.group.Close(), m.dev.Close(), m.left()); e != nil {
 		return e
 	}
-	if err == nil || m.does == "forever" {
+	if err == nil || strings.HasSuffix(m.does, "forever") {
 		fmt.Println("nothing left")
 		return nil
 	}

@@ -29,7 +29,7 @@
 //	engine.go  a tensor.Engine on a Device
 //	cache.go   for devices: the programs they have compiled
 //	check.go   for spaces: mistakes in arguments
-//	peers.go   collectives on values where they are: Connector, Peers
+//	peers.go   values moved where they are: Connector, Peers, Linker, Link
 //
 // Package devicetest tests what every Device must do. Package apart is a device for
 // tests, whose memory faults when other code touches it, and which runs late and fails

@@ -42,6 +42,41 @@ type Peers interface {
 	Close(meet Meet) error
 }
 
+// Linker is implemented by a Device that can send values to a device of another process
+// of the host.
+type Linker interface {
+	// Link prepares transfers from the member of rank 0 to that of rank 1, both of which
+	// call it. It returns what Connector.Connect does.
+	Link(rank int, meet Meet) (Link, Obstacle, error)
+}
+
+// Link is a way by which one member sends values to another.
+type Link interface {
+	// Start begins a transfer of a value of s: a Send or a Recv. It does not wait for the
+	// other member. Both start the same transfers in the same order, each on the
+	// goroutine that uses the space.
+	//
+	// There is a Transfer with an error, too, and for a member that has Failed: its Run
+	// tells the other member, which has zeros then and has to hear of it by other means.
+	Start(s Space, x *Collective) (Transfer, error)
+
+	// Close gives back what the members have of each other. All transfers have ended.
+	// It meets the other member as Peers.Close does.
+	Close(meet Meet) error
+}
+
+// Transfer is a send or receive that was begun.
+type Transfer interface {
+	// Run meets the other member and gives the transfer to the device. It is called once,
+	// on any goroutine, after the Run of the link's transfer before has returned. It
+	// returns an error of meet as it is. Any other error is of this member alone.
+	Run(meet Meet) error
+
+	// After Run, one of Pending's methods is called, on the goroutine that uses the
+	// space: Drop after a Send or an error.
+	Pending
+}
+
 // Pending is a collective that was begun. One of its methods is called, once.
 type Pending interface {
 	// Finish makes the result as value id of the space. It does not wait for it.
@@ -52,14 +87,15 @@ type Pending interface {
 	Drop()
 }
 
-// Collective is a collective on one value of each member.
+// Collective is a collective on one value of each member, or a transfer of one value: its
+// Kind is Send or Recv then, and InPlace is not set.
 type Collective struct {
 	Kind  protocol.Kind     // AllReduce, ReduceScatter, AllGather or AllToAll
 	Op    element.Reduction // of those that fold: Sum, Prod, Max or Min
 	Scale float64           // what a fold multiplies its result by before it rounds
 
 	DType tensor.DType // bools are folded as bytes
-	Shape tensor.Shape // of the result
+	Shape tensor.Shape // of the result, for a Send of the value
 
 	// Send holds the elements by rank of the value that is given, for ReduceScatter and
 	// AllToAll; Recv those of the result, for AllGather and AllToAll.
@@ -84,7 +120,7 @@ const (
 	TooMany               // more members than a fold takes
 	NotConnector          // a member's device is not a Connector
 	Hosts                 // members on different hosts
-	Stages                // members of different stages, between which values are sent
+	Stages                // members of different stages that send each other nothing
 	obstacles
 )
 
@@ -97,7 +133,7 @@ var obstacleTexts = [obstacles]string{
 	TooMany:      "there are more workers than a fold takes",
 	NotConnector: "a worker's device has no collectives of its own",
 	Hosts:        "the workers are on different hosts",
-	Stages:       "the workers are of different stages",
+	Stages:       "the workers are of different stages, and neither sends values to the other",
 }
 
 // Valid reports whether o is one of the constants.

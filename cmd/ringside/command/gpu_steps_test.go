@@ -20,9 +20,10 @@ var gpuSteps = flag.Int("gpu.steps", 0, "steps of each way of TestStepsOnGPUs, 5
 
 // TestStepsOnGPUs has a client train a language model through workers on GPUs, each a
 // process over the stand-in, in the ways that several do it together. The losses are
-// those of the cores. On one worker, and with -gpu.steps in all ways, the steps after the
-// third capture nothing and open no memory of others, and those on one worker make four
-// calls of the driver. Sampled, it is one worker.
+// those of the cores, and stages send from GPU to GPU alone. On one worker, and with
+// -gpu.steps in all ways, the steps after the third capture nothing and open no memory of
+// others, and those on one worker make four calls of the driver. Sampled, it is one
+// worker.
 func TestStepsOnGPUs(t *testing.T) {
 	ways := []struct {
 		workers int
@@ -56,13 +57,16 @@ func stepsOnGPUs(t *testing.T, workers, steps int, how []string) {
 		before := gpuWorkOf(t)
 		o = trainedApart(t, append(slices.Clone(args), "--steps", fmt.Sprint(steps))...)
 		now := gpuWorkOf(t)
-		return o, gpuWork{now.captures - before.captures, now.calls - before.calls, now.opens - before.opens}
+		return o, gpuWork{now.captures - before.captures, now.calls - before.calls, now.opens - before.opens, now.byPeer - before.byPeer, now.byHost - before.byHost}
 	}
 	if steps == 0 {
 		got, did := run(2)
 		sameLosses(t, "on GPUs", got, want)
 		if did.captures == 0 {
 			t.Error("no graph was captured in 2 steps")
+		}
+		if stages := slices.Contains(how, "--stages"); stages != (did.byPeer > 0) || did.byHost > 0 {
+			t.Errorf("%d values were sent from GPU to GPU and %d by host memory", did.byPeer, did.byHost)
 		}
 	} else {
 		steadyOnGPUs(t, workers, steps, run, want)
@@ -94,7 +98,10 @@ func steadyOnGPUs(t *testing.T, workers, steps int, run func(steps int) (outcome
 }
 
 // gpuWork is what the workers of a cluster have had their GPUs do.
-type gpuWork struct{ captures, calls, opens uint64 }
+type gpuWork struct {
+	captures, calls, opens uint64
+	byPeer, byHost         uint64 // values sent to another stage
+}
 
 // gpuWorkOf asks the workers of this user's dispatcher, as soon as none of them has a
 // session: a worker frees what a session had on its GPU after its client has gone, and
@@ -120,6 +127,8 @@ func gpuWorkOf(t *testing.T) (sum gpuWork) {
 			sum.captures += x.Counters.Get(metrics.Captures)
 			sum.calls += x.Counters.Get(metrics.DriverCalls)
 			sum.opens += x.Counters.Get(metrics.IPCOpens)
+			sum.byPeer += x.Counters.Get(metrics.TransfersPeer)
+			sum.byHost += x.Counters.Get(metrics.TransfersHost)
 		}
 	}
 	return sum

@@ -44,9 +44,6 @@ func talks(p *shard.Plan) []*talk {
 	})
 }
 
-// paired reports whether t is a stage that sends to another.
-func (t *talk) paired() bool { return t.calls[protocol.Send] > 0 }
-
 // reach returns how two workers of t reach each other, if the workers on a host have what
 // doctor looks for.
 func (t *talk) reach(a, b int, host func(rank int) int, gpus bool) metrics.Reach {
@@ -57,8 +54,6 @@ func (t *talk) reach(a, b int, host func(rank int) int, gpus bool) metrics.Reach
 	switch {
 	case slices.ContainsFunc(t.ranks, func(k int) bool { return host(k) != host(t.ranks[0]) }):
 		r.Obstacle = device.Hosts
-	case t.paired():
-		r.Obstacle = device.Stages
 	case len(t.ranks) > cuda.MaxPeers:
 		r.Obstacle = device.TooMany
 	default:

@@ -87,7 +87,8 @@ func TestPlanDumpEdges(t *testing.T) {
 		{"--workers 4 --device cuda --hosts 2", []string{"  0-1, 2-3: shared memory, by which values of GPUs are copied (staged); " + hosts, "  0-2, 0-3, 1-2, 1-3: " + tcp}, []string{peer}},
 		{"--workers 2x2 --auto-shard --device cuda --hosts 2", []string{"workers 0 2: ", "  0-2: " + tcp, "  1-3: " + tcp}, []string{"staged"}},
 		{fmt.Sprintf("--workers %d --device cuda", cuda.MaxPeers+1), []string{"  0-1, ", "because there are more workers than a fold takes"}, []string{peer}},
-		{"--model qwen_t64 --config ../../../docs/pipeline.yaml --device cuda", []string{"workers 0 1: ", " send\n  0-1: shared memory, ", "because the workers are of different stages"}, []string{peer, "TCP"}},
+		{"--model qwen_t64 --config ../../../docs/pipeline.yaml --device cuda", []string{"workers 0 1: ", " send\n  0-1: " + peer}, []string{"TCP", "staged"}},
+		{"--model qwen_t64 --config ../../../docs/pipeline.yaml --device cuda --hosts 2", []string{" send\n  0-1: " + tcp}, []string{peer}},
 		{"--workers 2 --hosts 2", []string{"  0-1: " + tcp}, []string{"GPU"}},
 		{"--workers 2 --hosts 1", []string{"  0-1: shared memory\n"}, []string{"GPU"}},
 	} {

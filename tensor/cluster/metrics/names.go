@@ -39,18 +39,20 @@ const (
 
 // Counters of a worker. Those of operations are made by OfOp.
 const (
-	Runs          = "runs"        // batches
-	Errors        = "errors"      // of these, failed
-	Programs      = "programs"    // received
-	PlanHits      = "plan_hits"   // runs of programs that had been run before
-	Imports       = "imports"     // uploads read in place
-	Results       = "results"     // values handed out as handles
-	Collectives   = "collectives" // calls among the workers of a session
-	MovedBytes    = "moved_bytes" // sent in them
-	Rewritten     = "rewritten"   // programs rewritten for several workers
-	BusyTime      = "busy_ns"     // time spent on messages while the worker was watched
-	WaitingTime   = "waiting_ns"  // of this, in collectives
-	Backlog       = "backlog"     // messages whose session is not next
+	Runs          = "runs"           // batches
+	Errors        = "errors"         // of these, failed
+	Programs      = "programs"       // received
+	PlanHits      = "plan_hits"      // runs of programs that had been run before
+	Imports       = "imports"        // uploads read in place
+	Results       = "results"        // values handed out as handles
+	Collectives   = "collectives"    // calls among the workers of a session
+	MovedBytes    = "moved_bytes"    // sent in them
+	TransfersPeer = "transfers_peer" // sends to a stage, by GPUs
+	TransfersHost = "transfers_host" // and by host memory
+	Rewritten     = "rewritten"      // programs rewritten for several workers
+	BusyTime      = "busy_ns"        // spent on messages while the worker was watched
+	WaitingTime   = "waiting_ns"     // of this, in collectives
+	Backlog       = "backlog"        // messages whose session is not next
 	BacklogBytes  = "backlog_bytes"
 	ArenaBytes    = "arena_bytes" // memory of results
 	ArenaInUse    = "arena_in_use"

@@ -50,6 +50,18 @@ type movement struct {
 
 	near    bool           // the devices move the values, without host memory
 	pending device.Pending // the result, if near
+	flight  *flight        // of a transfer, if near
+}
+
+// done is closed when what was started has ended. It is nil if the call has returned.
+func (u *movement) done() <-chan struct{} {
+	switch {
+	case u.work != nil:
+		return u.work.Done()
+	case u.flight != nil:
+		return u.flight.done
+	}
+	return nil
 }
 
 // release releases the memory of a movement.
@@ -271,7 +283,11 @@ func (c *carrier) sends(u *movement, g *collective.Group, n int64) {
 
 // transfer starts sending a value to a worker of another stage, or receiving one.
 func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint64, failed error) ([]movement, error) {
-	pipe, size := c.pipes[[2]int(x.Group)], x.DType.Size()
+	pair, size := [2]int(x.Group), x.DType.Size()
+	if c.links[pair].Link != nil {
+		return c.transferNear(ctx, x, ids, failed)
+	}
+	pipe := c.pipes[pair]
 	m, u := &x.Moves[0], &movement{group: pipe, began: c.monitor.now()}
 	if x.Kind == protocol.Recv {
 		n := m.OutShape.Elems() * size
@@ -286,6 +302,7 @@ func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint6
 		failed = c.buffers(u, ids[m.In], 0, false, false)
 	}
 	c.sends(u, pipe, int64(n))
+	c.traffic.byHost++
 	u.work = collective.SendAsync(ctx, pipe, bytesOr(u.src, n), 1)
 	return []movement{*u}, failed
 }
@@ -351,11 +368,15 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 	waiting, took := time.Now(), time.Duration(0)
 	for k := range all {
 		u := &all[k]
-		if u.work != nil {
+		if done := u.done(); done != nil {
 			asked := c.monitor.now()
-			c.finish(u.work)
-			u.err = u.work.Err()
-			took += u.work.Took()
+			c.finish(done)
+			if u.work != nil {
+				u.err = u.work.Err()
+				took += u.work.Took()
+			} else if u.err = u.flight.broken; *failed == nil {
+				*failed = u.flight.err
+			}
 			c.waited(x.Kind, u, asked)
 		}
 		if err := u.err; err != nil && broken == nil {
@@ -373,6 +394,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 	for k := range all {
 		u, m := &all[k], &x.Moves[k]
 		if x.Kind == protocol.Send {
+			u.release()
 			continue
 		}
 		if broken != nil || *failed != nil {
@@ -393,7 +415,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 // at asked.
 func (c *carrier) waited(kind protocol.Kind, u *movement, asked time.Time) {
 	event := wire.EventCollective
-	if u.work != nil {
+	if u.done() != nil {
 		event = wire.EventOverlapped
 	}
 	if c.monitor.on {
@@ -420,8 +442,8 @@ func wayOf(u *movement) wire.Way {
 func abandon(pending map[int][]movement) {
 	for _, all := range pending {
 		for k := range all {
-			if all[k].work != nil {
-				<-all[k].work.Done()
+			if done := all[k].done(); done != nil {
+				<-done
 			}
 			all[k].release()
 		}

@@ -143,7 +143,7 @@
 //	base.go save.go               all sessions: messages, batches, Save
 //	forwarded.go direct.go        sessions of one worker
 //	stages.go team.go             ranks, meshes and stages; groups of workers
-//	peers.go                      collectives on values of GPUs where they are
+//	peers.go link.go              collectives and transfers on values of GPUs
 //	lead.go                       connections and turns of several workers
 //	carry.go vote.go              a plan carried out; whether it failed on any worker
 //	values.go rewrite.go read.go  layouts of values; plans for them; values that are read

@@ -218,16 +218,17 @@ func (b *base) call(ctx context.Context, r *collective.Raw, g *collective.Group)
 	return r.Do(ctx, g)
 }
 
-// finish waits for the end of a collective, and lets the worker listen meanwhile.
-func (b *base) finish(work *collective.Work) {
+// finish waits until done is closed at the end of a collective, and lets the worker
+// listen meanwhile.
+func (b *base) finish(done <-chan struct{}) {
 	select {
-	case <-work.Done():
+	case <-done:
 		return
 	default:
 	}
 	b.listener.leave(b)
 	defer b.listener.back()
-	<-work.Done()
+	<-done
 }
 
 // listenFor listens while the worker waits for a program of session b.

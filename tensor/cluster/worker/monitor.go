@@ -48,10 +48,12 @@ type usage struct {
 // traffic counts what a session's workers did together, whether a client watches or not.
 type traffic struct {
 	calls, moved, rewritten uint64 // collectives, bytes sent in them, programs rewritten
+	byPeer, byHost          uint64 // sends to other stages, by GPUs and by host memory
 }
 
 func (t *traffic) add(o traffic) {
 	t.calls, t.moved, t.rewritten = t.calls+o.calls, t.moved+o.moved, t.rewritten+o.rewritten
+	t.byPeer, t.byHost = t.byPeer+o.byPeer, t.byHost+o.byHost
 }
 
 // opCounts counts the instructions that ran, by operation.

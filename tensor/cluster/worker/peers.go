@@ -17,8 +17,11 @@ import (
 // Otherwise they are staged: a value is copied to the device's arena of host memory, the
 // group's collective runs there, and the result is copied back. Both have the same bits.
 //
-// The group of the dim stays the way by which the workers meet, and by which they hear
-// that one of them is gone. Votes and transfers between stages go by groups alone.
+// Transfers between stages go from GPU to GPU as well, if the two workers are such
+// processes (device.Linker), and by host memory otherwise.
+//
+// The group of the dim, or the pipe, stays the way by which the workers meet, and by
+// which they hear that one of them is gone. Votes go by groups alone.
 
 // closeWithin bounds how long a worker waits for the others to leave their memory.
 const closeWithin = time.Second
@@ -32,24 +35,34 @@ type nearness struct {
 // connectPeers finds out whether the workers of a group can run collectives where their
 // values are. All of them learn the same.
 func (t *team) connectPeers(ctx context.Context, g *collective.Group) (n nearness, err error) {
-	if len(g.Hosts()) > 1 {
-		return nearness{obstacle: device.Hosts}, nil
-	}
-	meet := meetIn(g.Size(), func(r *collective.Raw) error { return r.Do(ctx, g) })
 	connector, can := t.worker.dev.(device.Connector)
+	meet := meetings(ctx, g)
+	if n.obstacle, err = capable(g, can, meet); err == nil && n.obstacle == device.None {
+		n.peers, n.obstacle, err = connector.Connect(g.Rank(), g.Size(), meet)
+	}
+	return n, err
+}
+
+// capable finds out whether all workers of a group are on one host and can, as the caller
+// can.
+func capable(g *collective.Group, can bool, meet device.Meet) (device.Obstacle, error) {
+	if len(g.Hosts()) > 1 {
+		return device.Hosts, nil
+	}
 	mine := []byte{0}
 	if can {
 		mine[0] = 1
 	}
 	all, err := meet(mine)
-	if err != nil {
-		return n, err
+	if err == nil && slices.ContainsFunc(all, func(b []byte) bool { return b[0] != 1 }) {
+		return device.NotConnector, nil
 	}
-	if slices.ContainsFunc(all, func(b []byte) bool { return b[0] != 1 }) {
-		return nearness{obstacle: device.NotConnector}, nil
-	}
-	n.peers, n.obstacle, err = connector.Connect(g.Rank(), g.Size(), meet)
-	return n, err
+	return device.None, err
+}
+
+// meetings returns the meetings of a group, each of which is a call of it.
+func meetings(ctx context.Context, g *collective.Group) device.Meet {
+	return meetIn(g.Size(), func(r *collective.Raw) error { return r.Do(ctx, g) })
 }
 
 // meetIn returns the meetings of a group of so many ranks. do makes a call of it.
@@ -72,10 +85,24 @@ func (t *team) closePeers() {
 		if n.peers == nil {
 			continue
 		}
-		g := t.groups[k]
-		if err := n.peers.Close(meetIn(g.Size(), func(r *collective.Raw) error { return r.Do(ctx, g) })); err != nil {
-			t.worker.log.Warn("leaving the memory of other workers", "session", t.session, "err", err)
+		t.left(n.peers.Close(meetings(ctx, t.groups[k])))
+	}
+	for _, pair := range t.pairs() {
+		l := t.links[pair]
+		if l == nil || l.Link == nil {
+			continue
 		}
+		if l.last != nil {
+			<-l.last.done
+		}
+		t.left(l.Close(meetings(ctx, t.pipes[pair])))
+	}
+}
+
+// left says that another worker's memory could not be left as it should.
+func (t *team) left(err error) {
+	if err != nil {
+		t.worker.log.Warn("leaving the memory of other workers", "session", t.session, "err", err)
 	}
 }
 

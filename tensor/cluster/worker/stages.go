@@ -36,6 +36,10 @@ import (
 //     something. Not for a transfer, which would be earlier in the plan; so for a
 //     collective of its own stage, which all its members reach (see package shard).
 //  4. So the collective ends, the other end starts the transfer, and the wait ends.
+//
+// This holds for values that go from GPU to GPU, too: the two ends meet in the pipe from
+// a goroutine beside the programs (link), and devices wait only for work that the host
+// has given to one before.
 
 // topology is the ranks, stages and meshes of a session's workers as one of them sees
 // them.

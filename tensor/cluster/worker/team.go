@@ -51,6 +51,7 @@ type team struct {
 	near   []nearness                   // by dim of mesh
 	all    *collective.Group            // of all workers; nil if there is one stage
 	pipes  map[[2]int]*collective.Group // between stages, by sender and receiver
+	links  map[[2]int]*link             // by sender and receiver, too
 
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when groups stand, before the client is told
@@ -72,7 +73,7 @@ type meetData struct {
 
 func newTeam(e *env, session uint64, stages []shard.Stage, rank int) *team {
 	t := &team{worker: e, session: session, topology: newTopology(stages, rank), pipes: map[[2]int]*collective.Group{},
-		ready: make(chan struct{}), meets: map[meetKey]meetData{}, news: make(chan struct{}, 1)}
+		links: map[[2]int]*link{}, ready: make(chan struct{}), meets: map[meetKey]meetData{}, news: make(chan struct{}, 1)}
 	t.groups, t.near = make([]*collective.Group, len(t.mesh)), make([]nearness, len(t.mesh))
 	return t
 }
@@ -139,6 +140,9 @@ func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) (err e
 		if t.pipes[pair], err = t.connectGroup(ctx, key, t.pipeNumber(pair), pair[:], log); err != nil {
 			return err
 		}
+		if t.links[pair], err = t.connectLink(ctx, t.pipes[pair]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -197,14 +201,28 @@ func (t *team) paths() map[int]metrics.Reach {
 	for r := range t.size() {
 		if _, ok := out[r]; !ok && r != t.rank {
 			shared := slices.ContainsFunc(t.all.Hosts(), func(h []int) bool { return slices.Contains(h, r) && slices.Contains(h, t.rank) })
-			reach := metrics.Reach{Shared: shared}
-			if t.worker.dev.Info().Kind != device.CPU {
-				reach.Obstacle = device.Stages
-			}
-			out[r] = reach
+			out[r] = t.linked(r, metrics.Reach{Shared: shared})
 		}
 	}
 	return out
+}
+
+// linked adds to reach how the devices of this worker and of one of another stage send
+// values to each other.
+func (t *team) linked(rank int, reach metrics.Reach) metrics.Reach {
+	obstacle, between := device.None, false
+	for _, pair := range [][2]int{{t.rank, rank}, {rank, t.rank}} {
+		if l := t.links[pair]; l != nil {
+			obstacle, between = max(obstacle, l.obstacle), true
+		}
+	}
+	if !between {
+		obstacle = device.Stages
+	}
+	if reach.Near = obstacle == device.None; t.worker.dev.Info().Kind != device.CPU {
+		reach.Obstacle = obstacle
+	}
+	return reach
 }
 
 // along returns the ranks of this worker's group along a dim of its mesh.

@@ -70,6 +70,7 @@ func (w *Worker) watchedCounters() []wire.Counter {
 		{Name: metrics.Programs, Value: st.Programs}, {Name: metrics.PlanHits, Value: hits},
 		{Name: metrics.Imports, Value: st.Imports}, {Name: metrics.Results, Value: st.Results},
 		{Name: metrics.Collectives, Value: done.calls}, {Name: metrics.MovedBytes, Value: done.moved}, {Name: metrics.Rewritten, Value: done.rewritten},
+		{Name: metrics.TransfersPeer, Value: done.byPeer}, {Name: metrics.TransfersHost, Value: done.byHost},
 		{Name: metrics.Messages, Value: w.monitor.messages},
 		{Name: metrics.BusyTime, Value: uint64(w.monitor.busy)}, {Name: metrics.WaitingTime, Value: uint64(w.monitor.waiting)},
 		{Name: metrics.Backlog, Value: backlog}, {Name: metrics.BacklogBytes, Value: backlogBytes},
