@@ -315,11 +315,3 @@ func (p *product[T]) block(i, mc, d, j, nc int) bool {
 	}
 	return true
 }
-
-// integersBy returns the product of integers that unit computes.
-func integersBy[T Integer, F Float](unit *gemmUnit[F]) IntGemm[T] {
-	return func(m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T, stop *atomic.Bool) {
-		of := func(x Matrix[T]) Matrix[F] { return Matrix[F]{floatsOf[F](x.Data), x.RS, x.CS} }
-		unit.gemm(m, n, k, 1, of(a), of(b), accumulate, floatsOf[F](c), ldc, floatsOf[F](scratch), stop)
-	}
-}

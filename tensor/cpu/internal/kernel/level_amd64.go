@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/isa"
+import (
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/collective/isa"
+)
 
 // accelerateDoubles replaces the kernels of a portable table of float64 for which level
 // l, which is supported and not Go, has assembly.
@@ -53,5 +57,13 @@ func accelerateFolds(f *Folds, l Level) {
 		foldsAVX512(f)
 	} else {
 		foldsAVX2(f)
+	}
+}
+
+// integersBy returns the product of integers that unit computes.
+func integersBy[T Integer, F Float](unit *gemmUnit[F]) IntGemm[T] {
+	return func(m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T, stop *atomic.Bool) {
+		of := func(x Matrix[T]) Matrix[F] { return Matrix[F]{floatsOf[F](x.Data), x.RS, x.CS} }
+		unit.gemm(m, n, k, 1, of(a), of(b), accumulate, floatsOf[F](c), ldc, floatsOf[F](scratch), stop)
 	}
 }
