@@ -9,11 +9,11 @@
 //	offset
 //	     0  magic     8 bytes  written last by Init, read once at attach
 //	     8  version   4 bytes  Layout
-//	    12  zero      4 bytes
+//	    12  unused    4 bytes  0
 //	    16  capacity  8 bytes  of the data
 //	   128  head      8 bytes  consumer writes: bytes ever released
 //	   256  want      8 bytes  producer writes: the head it waits for, or 0
-//	   384  zero
+//	   384  unused             0
 //	   512  data      capacity bytes
 //
 // Head and want have 128 bytes each, because adjacent cache lines are fetched in pairs.
@@ -57,7 +57,8 @@
 // first record is stored last of all. From then on the bytes belong to the consumer,
 // until it stores a head beyond them. The zero word needs room as well, so a ring holds 8
 // bytes less than its capacity. The producer may also store zeros further ahead in free
-// data (see Producer.fetchAhead).
+// data (see Producer.fetchAhead), and while the ring is empty its process may set the
+// whole data to zeros (see Producer.Empty).
 //
 // Every word of a ring has one writer at a time (a bell's: see [BellSize]). Nothing is
 // locked, so an end that dies leaves nothing that the other waits for, except one sleep

@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -114,8 +116,9 @@ func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
 
 // check returns an error for a hint that no tensor on m can have.
 func (g Signals) check(m Mesh) error {
-	for sig, h := range g {
-		for k, p := range h.Layout {
+	signals := slices.SortedFunc(maps.Keys(g), func(a, b tensor.Signal) int { return cmp.Compare(a.String(), b.String()) })
+	for _, sig := range signals {
+		for k, p := range g[sig].Layout {
 			switch {
 			case p.kind == partial:
 				return fmt.Errorf("%w: signal %v: %v, expected Replicate or Shard", ErrPlacement, sig, p)

@@ -104,8 +104,10 @@
 // of that group, and the first worker also when it passes a message on. The worker that
 // hears of it ends the session and leaves its groups, which frees those that wait for it,
 // and closes the session's connections. If the first worker does so, the connections of
-// the client and of the later ranks end. A later rank keeps the turn until the dispatcher
-// sends CloseSession, which also reaches the workers that do not wait.
+// the client and of the later ranks end. A later rank that only saw that end keeps the
+// turn until the dispatcher sends CloseSession, which also reaches the workers that do
+// not wait; one that found the death itself has closed its part of the turn with the
+// session.
 //
 // If a session's workers are as many as the host's cores, each is bound to one
 // (binding.go, Options.Bind).
