@@ -29,7 +29,6 @@ var (
 	fmls  = neonWord{"fmls", 0x4ea0cc00, false} // target -= a*b
 	fmax  = neonWord{"fmax", 0x4e20f400, false} // NaN if either is
 	fmin  = neonWord{"fmin", 0x4ea0f400, false}
-	fcmeq = neonWord{"fcmeq", 0x4e20e400, false}
 	fcmge = neonWord{"fcmge", 0x6e20e400, false}
 	fcmgt = neonWord{"fcmgt", 0x6ea0e400, false}
 	iadd  = neonWord{"add", 0x4ea08400, false}
@@ -37,7 +36,6 @@ var (
 	and   = neonWord{"and", 0x4e201c00, true}
 	bic   = neonWord{"bic", 0x4e601c00, true} // a without the bits of b
 	orr   = neonWord{"orr", 0x4ea01c00, true}
-	eor   = neonWord{"eor", 0x6e201c00, true}
 	// the bits of a where target's are set, else those of b
 	bsl  = neonWord{"bsl", 0x6e601c00, true}
 	trn1 = neonWord{"trn1", 0x4e802800, false}
@@ -55,7 +53,6 @@ var (
 	frintm = neonWord{"frintm", 0x4e219800, false} // down
 	frintp = neonWord{"frintp", 0x4ea18800, false} // up
 	fcvtns = neonWord{"fcvtns", 0x4e21a800, false} // to integers
-	scvtf  = neonWord{"scvtf", 0x4e21d800, false}  // of integers
 	// the numbers of each half exchanged, of float32 alone
 	rev64 = neonWord{"rev64", 0x4ea00800, true}
 )
@@ -109,15 +106,17 @@ type neonFunc struct {
 }
 
 // size returns the bytes of a number.
-func (f *neonFunc) size() int {
-	if f.double {
-		return 8
+func (f *neonFunc) size() int { return 16 / f.lanes() }
+
+// lanes returns the numbers of a vector.
+func (f *neonFunc) lanes() int { return neonLanes(f.double) }
+
+func neonLanes(double bool) int {
+	if double {
+		return 2
 	}
 	return 4
 }
-
-// lanes returns the numbers of a vector.
-func (f *neonFunc) lanes() int { return 16 / f.size() }
 
 // line adds an instruction of Go's assembler.
 func (f *neonFunc) line(format string, args ...any) {

@@ -16,7 +16,7 @@ const (
 // the transposition of blocks, as gemm. Integers have none.
 func neonGemm(s *neonSet, double bool) {
 	k := &neon{neonSet: s, double: double}
-	lanes := (&neonFunc{double: double}).lanes()
+	lanes := neonLanes(double)
 	for vecs := 1; vecs <= neonVecs; vecs++ {
 		for mr := 1; mr <= neonRows; mr++ {
 			k.tile(mr, vecs, lanes)
@@ -236,7 +236,7 @@ func (k *neon) transpose(lanes int) {
 
 // unit writes the function that returns the unit of products.
 func (k *neon) unit(b *strings.Builder) {
-	lanes := (&neonFunc{double: k.double}).lanes()
+	lanes := neonLanes(k.double)
 	size := 16 / lanes
 	fmt.Fprintf(b, "\n// %s returns the unit that computes products out of tiles.\n", k.named("gemm"))
 	fmt.Fprintf(b, "func %s() *gemmUnit[%[2]s] {\nreturn newGemm(%d, %d, [][]tileFunc[%[2]s]{", k.named("gemm"), k.elem(), size, lanes)

@@ -57,7 +57,7 @@ func arguments(list, results string) (args []argument, bytes int) {
 
 // function adds a function of which body writes the instructions. frame is the size of
 // its buffer on the stack.
-func (s *neonSet) function(name, doc, args, results string, frame int, double bool, body func(f *neonFunc, at func(arg string) string)) *neonFunc {
+func (s *neonSet) function(name, doc, args, results string, frame int, double bool, body func(f *neonFunc, at func(arg string) string)) {
 	list, bytes := arguments(args, results)
 	at := func(arg string) string {
 		i := slices.IndexFunc(list, func(a argument) bool { return a.name == arg })
@@ -76,7 +76,6 @@ func (s *neonSet) function(name, doc, args, results string, frame int, double bo
 	}
 	fmt.Fprintf(&s.stubs, "\n")
 	fmt.Fprintf(&s.asm, "\nTEXT \u00b7%s(SB), NOSPLIT, $%d-%d\n%s", name, frame, bytes, f.b.String())
-	return f
 }
 
 // written returns what body writes. Constants keep registers as far as there are any for
