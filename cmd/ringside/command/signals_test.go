@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,33 +41,17 @@ func TestInterruptedAsOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	cmd := ringside(t, "train", "--workers", "1", "--data", textFile(t), "--steps", "1000000", "--batch", "1", "--trace", file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	pipe, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
-	var said strings.Builder
-	for sc := bufio.NewScanner(pipe); sc.Scan(); {
-		if strings.Contains(sc.Text(), "step 10/") {
-			for range 20 {
-				if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-					t.Error(err)
-				}
-				for pending(t, cmd.Process.Pid) { // the kernel would make two of them one
-				}
+	out, said := atStep10(t, cmd, func() {
+		for range 20 {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+			for pending(t, cmd.Process.Pid) { // the kernel would make two of them one
 			}
 		}
-		said.WriteString(sc.Text() + "\n")
-	}
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(out.String(), "stopped before step 1000000") || !strings.Contains(said.String(), "ringside: interrupted; ") {
-		t.Errorf("%v, %q, %q; expected exit status 130 and a summary", cmd.ProcessState, &out, &said)
+	})
+	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(out, "stopped before step 1000000") || !strings.Contains(said, "ringside: interrupted; ") {
+		t.Errorf("%v, %q, %q; expected exit status 130 and a summary", cmd.ProcessState, out, said)
 	}
 	if f := parsed(t, file); len(f.Events) < 100 {
 		t.Errorf("a trace of %d events", len(f.Events))

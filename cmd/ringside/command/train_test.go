@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,31 +168,40 @@ func testTrainTerminated(t *testing.T) {
 		{[]string{"--checkpoint", dir}, "ringside: stopped by SIGTERM; --resume " + dir + " goes on from step "},
 	} {
 		cmd := ringside(t, append([]string{"train", "--in-process", "--data", textFile(t), "--steps", "1000000", "--batch", "1"}, c.keep...)...)
-		pipe, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out strings.Builder
-		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
-		var said strings.Builder
-		for sc := bufio.NewScanner(pipe); sc.Scan(); {
-			if strings.Contains(sc.Text(), "step 10/") {
-				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Error(err)
-				}
+		out, said := atStep10(t, cmd, func() {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
 			}
-			said.WriteString(sc.Text() + "\n")
-		}
-		_ = cmd.Wait()
-		late.Stop()
-		if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said.String(), c.says) || !strings.Contains(out.String(), "stopped before step 1000000") {
-			t.Errorf("%v: exit status %d, %q, %q; expected 143, %q", c.keep, code, &out, &said, c.says)
+		})
+		if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said, c.says) || !strings.Contains(out, "stopped before step 1000000") {
+			t.Errorf("%v: exit status %d, %q, %q; expected 143, %q", c.keep, code, out, said, c.says)
 		}
 	}
+}
+
+// atStep10 runs train, which is not started yet, calls stop when it says that it has
+// taken ten steps, and returns what it wrote until its end.
+func atStep10(t *testing.T, cmd *exec.Cmd, stop func()) (out, said string) {
+	t.Helper()
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	cmd.Stdout = &stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	for sc := bufio.NewScanner(pipe); sc.Scan(); {
+		if strings.Contains(sc.Text(), "step 10/") {
+			stop()
+		}
+		stderr.WriteString(sc.Text() + "\n")
+	}
+	_ = cmd.Wait()
+	return stdout.String(), stderr.String()
 }
 
 // testTrainOnAFolder checks that it is said which files are trained on.
