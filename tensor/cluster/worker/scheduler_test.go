@@ -207,7 +207,7 @@ func TestTurnsOfAnOnlySession(t *testing.T) {
 	f.body(0, f.p)
 	const flood = 1000
 	f.batchOf(0, 0)
-	// A worker that has begun no batch before the other session comes may begin with that.
+	// A worker that has begun no batch may begin with the other session's.
 	if what := f.next(); what != 0 {
 		t.Errorf("first is a program of session %v", what)
 	}
