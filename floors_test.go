@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -391,6 +392,38 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s:%d: %q: %s", s.path, 1+strings.Count(s.text[:m[0]], "\n"), strings.TrimSpace(s.text[m[0]:m[1]]), r.why)
 			}
 		}
+	}
+}
+
+// TestVectorEncoding: assembly that uses AVX names no vector register in an instruction
+// of SSE. That keeps the upper half of the register, and beside instructions of AVX may
+// take hundreds of cycles: one load of a constant made norms of short rows 12 times as
+// slow.
+func TestVectorEncoding(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "*_amd64.s").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	avx := regexp.MustCompile(`(?m)^\tV`)
+	sse := regexp.MustCompile(`^\t[A-JL-UW-Z]\w*\s.*\bX\d+\b`)
+	files := 0
+	for path := range strings.FieldsSeq(string(out)) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !avx.Match(text) {
+			continue
+		}
+		files++
+		for i, line := range strings.Split(string(text), "\n") {
+			if sse.MatchString(line) {
+				t.Errorf("%s:%d: %s: expected the instruction of AVX, which begins with V", path, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	if files == 0 {
+		t.Error("no assembly uses AVX")
 	}
 }
 

@@ -180,7 +180,7 @@ last:
 	RET
 
 // func sumF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, CMOV, SSE2
+// Requires: AVX, AVX2, CMOV
 TEXT ·sumF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -189,7 +189,7 @@ TEXT ·sumF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	CMPQ         SI, $0x02
@@ -359,7 +359,7 @@ last:
 	RET
 
 // func sumF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, CMOV, F16C, SSE2
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·sumF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -368,7 +368,7 @@ TEXT ·sumF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R9
@@ -573,7 +573,7 @@ last:
 	RET
 
 // func sumF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·sumF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -582,7 +582,7 @@ TEXT ·sumF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -681,7 +681,7 @@ last:
 	RET
 
 // func sumF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·sumF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -690,7 +690,7 @@ TEXT ·sumF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -778,7 +778,7 @@ last:
 	RET
 
 // func sumBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, CMOV, SSE2
+// Requires: AVX, AVX2, CMOV
 TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -787,7 +787,7 @@ TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R9
@@ -1061,7 +1061,7 @@ last:
 	RET
 
 // func sumBF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·sumBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1070,7 +1070,7 @@ TEXT ·sumBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -1179,7 +1179,7 @@ last:
 	RET
 
 // func sumF32ToBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·sumF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1188,7 +1188,7 @@ TEXT ·sumF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVL         $0x00007fff, R8
@@ -1904,7 +1904,7 @@ last:
 	RET
 
 // func prodF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·prodF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1913,7 +1913,7 @@ TEXT ·prodF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -1996,7 +1996,7 @@ last:
 	RET
 
 // func prodF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·prodF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2005,7 +2005,7 @@ TEXT ·prodF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -2109,7 +2109,7 @@ last:
 	RET
 
 // func prodF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·prodF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2118,7 +2118,7 @@ TEXT ·prodF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -2217,7 +2217,7 @@ last:
 	RET
 
 // func prodF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·prodF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2226,7 +2226,7 @@ TEXT ·prodF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -2314,7 +2314,7 @@ last:
 	RET
 
 // func prodBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·prodBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2323,7 +2323,7 @@ TEXT ·prodBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -2496,7 +2496,7 @@ last:
 	RET
 
 // func prodBF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·prodBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2505,7 +2505,7 @@ TEXT ·prodBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -2614,7 +2614,7 @@ last:
 	RET
 
 // func prodF32ToBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·prodF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2623,7 +2623,7 @@ TEXT ·prodF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVL         $0x00007fff, R8
@@ -3217,7 +3217,7 @@ last:
 	RET
 
 // func minF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·minF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3226,7 +3226,7 @@ TEXT ·minF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -3339,7 +3339,7 @@ last:
 	RET
 
 // func minF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·minF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3348,7 +3348,7 @@ TEXT ·minF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -3477,7 +3477,7 @@ last:
 	RET
 
 // func minF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·minF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3486,7 +3486,7 @@ TEXT ·minF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -3610,7 +3610,7 @@ last:
 	RET
 
 // func minF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·minF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3619,7 +3619,7 @@ TEXT ·minF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -3737,7 +3737,7 @@ last:
 	RET
 
 // func minBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·minBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3746,7 +3746,7 @@ TEXT ·minBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -3949,7 +3949,7 @@ last:
 	RET
 
 // func minBF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·minBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3958,7 +3958,7 @@ TEXT ·minBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -4092,7 +4092,7 @@ last:
 	RET
 
 // func minF32ToBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·minF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4101,7 +4101,7 @@ TEXT ·minF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVL         $0x00007fff, R8
@@ -4650,7 +4650,7 @@ last:
 	RET
 
 // func maxF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·maxF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4659,7 +4659,7 @@ TEXT ·maxF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -4772,7 +4772,7 @@ last:
 	RET
 
 // func maxF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·maxF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4781,7 +4781,7 @@ TEXT ·maxF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -4910,7 +4910,7 @@ last:
 	RET
 
 // func maxF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·maxF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4919,7 +4919,7 @@ TEXT ·maxF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -5043,7 +5043,7 @@ last:
 	RET
 
 // func maxF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·maxF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5052,7 +5052,7 @@ TEXT ·maxF32ToF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
@@ -5170,7 +5170,7 @@ last:
 	RET
 
 // func maxBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5179,7 +5179,7 @@ TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -5382,7 +5382,7 @@ last:
 	RET
 
 // func maxBF16ToF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·maxBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5391,7 +5391,7 @@ TEXT ·maxBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         scale+64(FP), R8
@@ -5525,7 +5525,7 @@ last:
 	RET
 
 // func maxF32ToBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·maxF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5534,7 +5534,7 @@ TEXT ·maxF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVL         $0x00007fff, R8

@@ -191,7 +191,7 @@ done:
 	RET
 
 // func sumF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -200,7 +200,7 @@ TEXT ·sumF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	CMPQ         SI, $0x02
@@ -381,7 +381,7 @@ done:
 	RET
 
 // func sumF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV
 TEXT ·sumF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -390,7 +390,7 @@ TEXT ·sumF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R9
@@ -637,7 +637,7 @@ done:
 	RET
 
 // func sumF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·sumF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -646,7 +646,7 @@ TEXT ·sumF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -780,7 +780,7 @@ done:
 	RET
 
 // func sumF32ToF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·sumF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -789,7 +789,7 @@ TEXT ·sumF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -909,7 +909,7 @@ done:
 	RET
 
 // func sumBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -918,7 +918,7 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R9
@@ -1356,7 +1356,7 @@ done:
 	RET
 
 // func sumBF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·sumBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1365,7 +1365,7 @@ TEXT ·sumBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -1511,7 +1511,7 @@ done:
 	RET
 
 // func sumF32ToBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·sumF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1520,7 +1520,7 @@ TEXT ·sumF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVL         $0x00007fff, R8
@@ -2340,7 +2340,7 @@ done:
 	RET
 
 // func prodF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2349,7 +2349,7 @@ TEXT ·prodF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -2463,7 +2463,7 @@ done:
 	RET
 
 // func prodF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·prodF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2472,7 +2472,7 @@ TEXT ·prodF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -2612,7 +2612,7 @@ done:
 	RET
 
 // func prodF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2621,7 +2621,7 @@ TEXT ·prodF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -2755,7 +2755,7 @@ done:
 	RET
 
 // func prodF32ToF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·prodF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2764,7 +2764,7 @@ TEXT ·prodF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -2884,7 +2884,7 @@ done:
 	RET
 
 // func prodBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2893,7 +2893,7 @@ TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -3173,7 +3173,7 @@ done:
 	RET
 
 // func prodBF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3182,7 +3182,7 @@ TEXT ·prodBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -3328,7 +3328,7 @@ done:
 	RET
 
 // func prodF32ToBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·prodF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3337,7 +3337,7 @@ TEXT ·prodF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVL         $0x00007fff, R8
@@ -4044,7 +4044,7 @@ done:
 	RET
 
 // func minF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·minF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4053,7 +4053,7 @@ TEXT ·minF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -4190,7 +4190,7 @@ done:
 	RET
 
 // func minF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·minF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4199,7 +4199,7 @@ TEXT ·minF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -4357,7 +4357,7 @@ done:
 	RET
 
 // func minF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·minF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4366,7 +4366,7 @@ TEXT ·minF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -4518,7 +4518,7 @@ done:
 	RET
 
 // func minF32ToF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·minF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4527,7 +4527,7 @@ TEXT ·minF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -4670,7 +4670,7 @@ done:
 	RET
 
 // func minBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·minBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -4679,7 +4679,7 @@ TEXT ·minBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -4995,7 +4995,7 @@ done:
 	RET
 
 // func minBF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·minBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5004,7 +5004,7 @@ TEXT ·minBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -5168,7 +5168,7 @@ done:
 	RET
 
 // func minF32ToBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·minF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5177,7 +5177,7 @@ TEXT ·minF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVL         $0x00007fff, R8
@@ -5854,7 +5854,7 @@ done:
 	RET
 
 // func maxF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·maxF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5863,7 +5863,7 @@ TEXT ·maxF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -6000,7 +6000,7 @@ done:
 	RET
 
 // func maxF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·maxF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6009,7 +6009,7 @@ TEXT ·maxF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -6167,7 +6167,7 @@ done:
 	RET
 
 // func maxF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·maxF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6176,7 +6176,7 @@ TEXT ·maxF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -6328,7 +6328,7 @@ done:
 	RET
 
 // func maxF32ToF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·maxF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6337,7 +6337,7 @@ TEXT ·maxF32ToF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 
@@ -6480,7 +6480,7 @@ done:
 	RET
 
 // func maxBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6489,7 +6489,7 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -6805,7 +6805,7 @@ done:
 	RET
 
 // func maxBF16ToF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·maxBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6814,7 +6814,7 @@ TEXT ·maxBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVQ         scale+64(FP), R8
@@ -6978,7 +6978,7 @@ done:
 	RET
 
 // func maxF32ToBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·maxF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -6987,7 +6987,7 @@ TEXT ·maxF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
 	MOVL         $0x00007fff, R8

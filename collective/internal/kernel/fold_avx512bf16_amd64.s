@@ -37,7 +37,7 @@ DATA interleaved<>+62(SB)/2, $0x001f
 GLOBL interleaved<>(SB), RODATA|NOPTR, $64
 
 // func sumBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·sumBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), CX
 	MOVQ         to+8(FP), DX
@@ -46,7 +46,7 @@ TEXT ·sumBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), SI
 	MOVQ         dsts_base+16(FP), DI
 	MOVQ         dsts_len+24(FP), R8
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z8
 	MOVQ         scale+64(FP), R9
@@ -605,7 +605,7 @@ last_numbers:
 	JMP       last_rounded
 
 // func prodBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·prodBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -614,7 +614,7 @@ TEXT ·prodBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z8
 	MOVQ         scale+64(FP), R8
@@ -970,7 +970,7 @@ last_numbers:
 	JMP       last_rounded
 
 // func minBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·minBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -979,7 +979,7 @@ TEXT ·minBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z8
 	MOVQ         scale+64(FP), R8
@@ -1371,7 +1371,7 @@ last_numbers:
 	JMP       last_rounded
 
 // func maxBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·maxBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -1380,7 +1380,7 @@ TEXT ·maxBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         srcs_len+48(FP), BX
 	MOVQ         dsts_base+16(FP), SI
 	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
+	VMOVSD       scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z8
 	MOVQ         scale+64(FP), R8

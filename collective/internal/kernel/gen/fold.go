@@ -163,16 +163,16 @@ func (s isa) scale(e elem) vreg {
 		return nil
 	}
 	v := s.vec()
+	a, err := Param("scale").Resolve()
+	if err != nil {
+		panic(err)
+	}
 	if e.float == 8 {
-		a, err := Param("scale").Resolve()
-		if err != nil {
-			panic(err)
-		}
 		VBROADCASTSD(a.Addr, v)
 		return v
 	}
 	x := XMM()
-	Load(Param("scale"), x)
+	VMOVSD(a.Addr, x)
 	VCVTSD2SS(x, x, x)
 	VBROADCASTSS(x, v)
 	return v

@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func rmsNormRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·rmsNormRowsAVX2(SB), NOSPLIT, $0-60
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -54,7 +54,7 @@ last1:
 	VCVTSS2SD    eps+56(FP), X2, X2
 	VADDSD       X2, X3, X3
 	VSQRTSD      X3, X3, X3
-	MOVSD        ·const_oneDouble+0(SB), X2
+	VMOVSD       ·const_oneDouble+0(SB), X2
 	VDIVSD       X3, X2, X3
 	VCVTSD2SS    X3, X3, X3
 	VBROADCASTSS X3, Y2
@@ -87,7 +87,7 @@ last2:
 	RET
 
 // func rmsNormGradRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·rmsNormGradRowsAVX2(SB), NOSPLIT, $0-76
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -149,7 +149,7 @@ last1:
 	VCVTSS2SD    eps+72(FP), X2, X2
 	VADDSD       X2, X4, X4
 	VSQRTSD      X4, X4, X4
-	MOVSD        ·const_oneDouble+0(SB), X2
+	VMOVSD       ·const_oneDouble+0(SB), X2
 	VDIVSD       X4, X2, X4
 	VCVTSD2SS    X4, X4, X4
 	VBROADCASTSS X4, Y2
@@ -197,7 +197,7 @@ last2:
 	RET
 
 // func rmsNormGradBothRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·rmsNormGradBothRowsAVX2(SB), NOSPLIT, $0-84
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -260,7 +260,7 @@ last1:
 	VCVTSS2SD    eps+80(FP), X2, X2
 	VADDSD       X2, X4, X4
 	VSQRTSD      X4, X4, X4
-	MOVSD        ·const_oneDouble+0(SB), X2
+	VMOVSD       ·const_oneDouble+0(SB), X2
 	VDIVSD       X4, X2, X4
 	VCVTSD2SS    X4, X4, X4
 	VBROADCASTSS X4, Y2
@@ -314,7 +314,7 @@ last2:
 	RET
 
 // func layerNormRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, b *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·layerNormRowsAVX2(SB), NOSPLIT, $0-68
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -393,7 +393,7 @@ last2:
 	VCVTSS2SD    eps+64(FP), X3, X3
 	VADDSD       X3, X4, X4
 	VSQRTSD      X4, X4, X4
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X4, X3, X4
 	VCVTSD2SS    X4, X4, X4
 	VBROADCASTSS X4, Y3
@@ -430,7 +430,7 @@ last3:
 	RET
 
 // func layerNormGradRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·layerNormGradRowsAVX2(SB), NOSPLIT, $0-76
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -521,7 +521,7 @@ last2:
 	VCVTSS2SD    eps+72(FP), X3, X3
 	VADDSD       X3, X6, X6
 	VSQRTSD      X6, X6, X6
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X6, X3, X6
 	VCVTSD2SS    X6, X6, X6
 	VBROADCASTSS X6, Y3
@@ -580,7 +580,7 @@ last3:
 	RET
 
 // func layerNormGradBothRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, db *float32, eps float32)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3
 TEXT ·layerNormGradBothRowsAVX2(SB), NOSPLIT, $0-92
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -673,7 +673,7 @@ last2:
 	VCVTSS2SD    eps+88(FP), X3, X3
 	VADDSD       X3, X6, X6
 	VSQRTSD      X6, X6, X6
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X6, X3, X6
 	VCVTSD2SS    X6, X6, X6
 	VBROADCASTSS X6, Y3

@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func rmsNormRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·rmsNormRowsAVX512(SB), NOSPLIT, $0-60
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -55,7 +55,7 @@ last1:
 	VCVTSS2SD    eps+56(FP), X1, X1
 	VADDSD       X1, X2, X2
 	VSQRTSD      X2, X2, X2
-	MOVSD        ·const_oneDouble+0(SB), X1
+	VMOVSD       ·const_oneDouble+0(SB), X1
 	VDIVSD       X2, X1, X2
 	VCVTSD2SS    X2, X2, X2
 	VBROADCASTSS X2, Z1
@@ -88,7 +88,7 @@ last2:
 	RET
 
 // func rmsNormGradRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·rmsNormGradRowsAVX512(SB), NOSPLIT, $0-76
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -151,7 +151,7 @@ last1:
 	VCVTSS2SD    eps+72(FP), X1, X1
 	VADDSD       X1, X3, X3
 	VSQRTSD      X3, X3, X3
-	MOVSD        ·const_oneDouble+0(SB), X1
+	VMOVSD       ·const_oneDouble+0(SB), X1
 	VDIVSD       X3, X1, X3
 	VCVTSD2SS    X3, X3, X3
 	VBROADCASTSS X3, Z1
@@ -201,7 +201,7 @@ last2:
 	RET
 
 // func rmsNormGradBothRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·rmsNormGradBothRowsAVX512(SB), NOSPLIT, $0-84
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -265,7 +265,7 @@ last1:
 	VCVTSS2SD    eps+80(FP), X1, X1
 	VADDSD       X1, X3, X3
 	VSQRTSD      X3, X3, X3
-	MOVSD        ·const_oneDouble+0(SB), X1
+	VMOVSD       ·const_oneDouble+0(SB), X1
 	VDIVSD       X3, X1, X3
 	VCVTSD2SS    X3, X3, X3
 	VBROADCASTSS X3, Z1
@@ -321,7 +321,7 @@ last2:
 	RET
 
 // func layerNormRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, b *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·layerNormRowsAVX512(SB), NOSPLIT, $0-68
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -403,7 +403,7 @@ last2:
 	VCVTSS2SD    eps+64(FP), X3, X3
 	VADDSD       X3, X4, X4
 	VSQRTSD      X4, X4, X4
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X4, X3, X4
 	VCVTSD2SS    X4, X4, X4
 	VBROADCASTSS X4, Z3
@@ -440,7 +440,7 @@ last3:
 	RET
 
 // func layerNormGradRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·layerNormGradRowsAVX512(SB), NOSPLIT, $0-76
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -534,7 +534,7 @@ last2:
 	VCVTSS2SD    eps+72(FP), X3, X3
 	VADDSD       X3, X6, X6
 	VSQRTSD      X6, X6, X6
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X6, X3, X6
 	VCVTSD2SS    X6, X6, X6
 	VBROADCASTSS X6, Z3
@@ -597,7 +597,7 @@ last3:
 	RET
 
 // func layerNormGradBothRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, db *float32, eps float32)
-// Requires: AVX, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512F, BMI2
 TEXT ·layerNormGradBothRowsAVX512(SB), NOSPLIT, $0-92
 	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
@@ -693,7 +693,7 @@ last2:
 	VCVTSS2SD    eps+88(FP), X3, X3
 	VADDSD       X3, X6, X6
 	VSQRTSD      X6, X6, X6
-	MOVSD        ·const_oneDouble+0(SB), X3
+	VMOVSD       ·const_oneDouble+0(SB), X3
 	VDIVSD       X6, X3, X6
 	VCVTSD2SS    X6, X6, X6
 	VBROADCASTSS X6, Z3

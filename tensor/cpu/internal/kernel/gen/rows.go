@@ -164,7 +164,7 @@ func (l *rowLoop) inverse(v, n vreg) vreg {
 	VCVTSS2SD(eps.Addr, e, e)
 	VADDSD(e, d, d)
 	VSQRTSD(d, d, d)
-	MOVSD(at("oneDouble"), e)
+	VMOVSD(at("oneDouble"), e)
 	VDIVSD(d, e, d)
 	VCVTSD2SS(d, d, d)
 	v = l.vec()
