@@ -17,7 +17,7 @@ import (
 // S3Options says how to reach a bucket. Nothing prints AccessKey or SecretKey.
 type S3Options struct {
 	Endpoint  string // host:port; empty: s3.amazonaws.com
-	Region    string // empty: us-east-1; it is never asked for
+	Region    string // empty: us-east-1; the server is never asked for a bucket's region
 	AccessKey string // empty: requests are not signed
 	SecretKey string
 	Plain     bool // HTTP instead of HTTPS
@@ -62,14 +62,15 @@ func NewS3(bucket, prefix string, o *S3Options) (*S3, error) {
 	return &S3{core, bucket, prefix}, nil
 }
 
-// answered returns what the server answered, and false where no answer arrived.
+// answered returns the server's answer in err, and false if err has none, such as when the
+// connection broke.
 func answered(err error) (minio.ErrorResponse, bool) {
 	var r minio.ErrorResponse
 	ok := errors.As(err, &r) && r.StatusCode != 0
 	return r, ok
 }
 
-// s3Error gives an answer of the server the outcome that it means.
+// s3Error returns err with the outcome that it stands for.
 func s3Error(ctx context.Context, key string, err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +120,7 @@ func (o *PutOptions) s3() minio.PutObjectOptions {
 	return out
 }
 
-// exists makes ErrExists of a refused condition.
+// exists returns ErrExists in place of an err that says that an Exclusive object is there.
 func exists(err error, key string, o *PutOptions) error {
 	if o != nil && o.Exclusive && outcome.Of(err) == outcome.Changed {
 		return fmt.Errorf("%w: %s", ErrExists, key)
@@ -127,23 +128,34 @@ func exists(err error, key string, o *PutOptions) error {
 	return err
 }
 
-// putAttempts bounds how often Put sends an object without getting an answer. A server
-// that refuses an object may close the connection before it has read all of it, so that
-// the refusal is lost; the next attempt gets it.
+// putAttempts bounds how often an object or a part is sent without getting an answer. A
+// server that refuses an object may close the connection before it has read all of it: the
+// answer, which says why, is then lost. The next attempt gets it.
 const putAttempts = 6
 
-// Put implements Store. Where a connection breaks it sends an r that can be read at any
-// place again: with Exclusive, ErrExists may then be about the first of these attempts.
+// Put implements Store. When a connection breaks, it sends again an r that it can seek and
+// read at any offset. With Exclusive, ErrExists may then be about the object that an earlier
+// attempt has written.
 func (s *S3) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
+	err := attempts(ctx, r, size, func(r io.Reader) error {
+		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())
+		return err
+	})
+	return exists(s3Error(ctx, key, err), key, o)
+}
+
+// attempts calls send with the next size bytes of r: once if r cannot be read again, else
+// until the server has answered, at most putAttempts times.
+func attempts(ctx context.Context, r io.Reader, size int64, send func(io.Reader) error) error {
 	whole, again := section(r, size)
 	for attempt := 1; ; attempt++ {
 		if again { // the transport may still read the reader of the last attempt
 			r = io.NewSectionReader(whole, 0, size)
 		}
-		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())
+		err := send(r)
 		_, ok := answered(err)
 		if err == nil || ok || !again || attempt == putAttempts || ctx.Err() != nil {
-			return exists(s3Error(ctx, key, err), key, o)
+			return err
 		}
 	}
 }
@@ -191,9 +203,14 @@ func (s *S3) CreateUpload(ctx context.Context, key string, o *PutOptions) (strin
 	return id, s3Error(ctx, key, err)
 }
 
-// UploadPart implements Uploader.
+// UploadPart implements Uploader. When a connection breaks, it sends again an r that it can
+// seek and read at any offset; the server keeps the last part of a number.
 func (s *S3) UploadPart(ctx context.Context, key, id string, n int, r io.Reader, size int64) (string, error) {
-	p, err := s.core.PutObjectPart(ctx, s.bucket, s.prefix+key, id, n, r, size, minio.PutObjectPartOptions{})
+	var p minio.ObjectPart
+	err := attempts(ctx, r, size, func(r io.Reader) (err error) {
+		p, err = s.core.PutObjectPart(ctx, s.bucket, s.prefix+key, id, n, r, size, minio.PutObjectPartOptions{})
+		return err
+	})
 	return p.ETag, s3Error(ctx, key, err)
 }
 
@@ -214,13 +231,23 @@ func (s *S3) AbortUpload(ctx context.Context, key, id string) error {
 
 // Uploads implements Uploader.
 func (s *S3) Uploads(ctx context.Context, prefix string) ([]string, error) {
-	r, err := s.core.ListMultipartUploads(ctx, s.bucket, s.prefix+prefix, "", "", "", 1000)
-	if err != nil {
-		return nil, s3Error(ctx, prefix, err)
-	}
 	var ids []string
-	for _, u := range r.Uploads {
-		ids = append(ids, u.UploadID)
+	key, id := "", "" // the last upload of the page before
+	for {
+		page, err := s.core.ListMultipartUploads(ctx, s.bucket, s.prefix+prefix, key, id, "", 1000)
+		if err != nil {
+			return nil, s3Error(ctx, prefix, err)
+		}
+		for _, u := range page.Uploads {
+			ids = append(ids, u.UploadID)
+		}
+		if !page.IsTruncated {
+			return ids, nil
+		}
+		if page.NextKeyMarker == key && page.NextUploadIDMarker == id {
+			return nil, outcome.Errorf(outcome.BadFormat,
+				"%s: the list of uploads says that more follow after %q, upload %q, which began it", prefix, key, id)
+		}
+		key, id = page.NextKeyMarker, page.NextUploadIDMarker
 	}
-	return ids, nil
 }
