@@ -10,6 +10,7 @@
 //	recode.go                 codes of another format become a container
 //	validate.go               a container is checked while it arrives
 //	reader.go                 rows of a checked container
+//	add.go                    adds such rows to sums in fixed point
 //
 // # Rows
 //

@@ -62,8 +62,8 @@ func NewS3(bucket, prefix string, o *S3Options) (*S3, error) {
 	return &S3{core, bucket, prefix}, nil
 }
 
-// answered returns the server's answer in err, and false if err has none, such as when the
-// connection broke.
+// answered returns the server's answer in err, and false if err has none, such as when
+// the connection broke.
 func answered(err error) (minio.ErrorResponse, bool) {
 	var r minio.ErrorResponse
 	ok := errors.As(err, &r) && r.StatusCode != 0
@@ -120,7 +120,8 @@ func (o *PutOptions) s3() minio.PutObjectOptions {
 	return out
 }
 
-// exists returns ErrExists in place of an err that says that an Exclusive object is there.
+// exists returns ErrExists in place of an err that says that an Exclusive object is
+// there.
 func exists(err error, key string, o *PutOptions) error {
 	if o != nil && o.Exclusive && outcome.Of(err) == outcome.Changed {
 		return fmt.Errorf("%w: %s", ErrExists, key)
@@ -129,13 +130,13 @@ func exists(err error, key string, o *PutOptions) error {
 }
 
 // putAttempts bounds how often an object or a part is sent without getting an answer. A
-// server that refuses an object may close the connection before it has read all of it: the
-// answer, which says why, is then lost. The next attempt gets it.
+// server that refuses an object may close the connection before it has read all of it:
+// the answer, which says why, is then lost. The next attempt gets it.
 const putAttempts = 6
 
-// Put implements Store. When a connection breaks, it sends again an r that it can seek and
-// read at any offset. With Exclusive, ErrExists may then be about the object that an earlier
-// attempt has written.
+// Put implements Store. When a connection breaks, it sends again an r that it can seek
+// and read at any offset. With Exclusive, ErrExists may then be about the object that an
+// earlier attempt has written.
 func (s *S3) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
 	err := attempts(ctx, r, size, func(r io.Reader) error {
 		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+key, r, size, "", "", o.s3())
@@ -203,8 +204,8 @@ func (s *S3) CreateUpload(ctx context.Context, key string, o *PutOptions) (strin
 	return id, s3Error(ctx, key, err)
 }
 
-// UploadPart implements Uploader. When a connection breaks, it sends again an r that it can
-// seek and read at any offset; the server keeps the last part of a number.
+// UploadPart implements Uploader. When a connection breaks, it sends again an r that it
+// can seek and read at any offset; the server keeps the last part of a number.
 func (s *S3) UploadPart(ctx context.Context, key, id string, n int, r io.Reader, size int64) (string, error) {
 	var p minio.ObjectPart
 	err := attempts(ctx, r, size, func(r io.Reader) (err error) {
