@@ -55,9 +55,10 @@
 //
 //	dtype.go shape.go      element types and shapes
 //	op*.go infer*.go       the op table and its inference; docs/ops.md is made from it
-//	program.go encode.go   programs, their bytes and their hash
+//	program.go encode*.go  programs, their bytes and their hash
 //	recording.go           the program under construction; promote.go its casts
 //	session.go apply.go    flushing, errors; value.go the lifetime of results
+//	callsite.go            where in the user's code an operation was called, for errors
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
 //	space.go               one more try without memory, and what an error says of it
 //	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves

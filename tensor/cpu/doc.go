@@ -12,19 +12,21 @@
 //
 //	device.go space.go     a Device, the values of a session on it
 //	lower.go run.go        turns a plan into functions, once, and runs it
-//	told.go                tells of the steps that it runs
+//	told.go steps.go       tells of the steps that it runs; runs single steps for others
 //	elementwise.go         single elementwise operations
 //	loops.go plain.go      the loop of each elementwise operation and dtype; those in Go
 //	tiles.go chain.go      chains of them, tile by tile
 //	bands.go               transposed operands of chains
 //	tilefold.go            chains that end in a reduction
 //	reduce.go columns.go   reductions; those over columns, and softmax
-//	rows.go                operations of whole rows
+//	fold.go prodgrad.go    folding of elements into one; the gradient of a product of all
+//	rows.go halfrows.go    operations of whole rows; their operands of 16 bits
 //	normgrad.go            gradients of a norm in one pass
 //	loss.go                cross entropy
 //	attention.go           attention and its gradient, block by block
 //	matmul.go epilogue.go  products; operations behind a product
 //	matmulhalf.go          products of 16 bits
+//	matmulbrain.go         those of bfloat16 on processors that multiply it
 //	conv.go pointwise.go   convolutions as products: of the window matrix, of pixels
 //	convdirect.go          convolutions in place, by taps of a padded image,
 //	convframe.go           which convframe.go holds

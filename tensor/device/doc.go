@@ -24,12 +24,14 @@
 // An ability that only some devices have is a further interface that their Device or
 // Space implements; callers ask by type assertion.
 //
-//	device.go  Device and what describes it: Info, Kind, Stats, Work
-//	space.go   Space, Value, Failure
-//	engine.go  a tensor.Engine on a Device
-//	cache.go   for devices: the programs they have compiled
-//	check.go   for spaces: mistakes in arguments
-//	peers.go   values moved where they are: Connector, Peers, Linker, Link
+//	device.go   Device and what describes it: Info, Kind, Stats, Work
+//	space.go    Space, Value, Failure
+//	engine.go   a tensor.Engine on a Device
+//	step.go     a step that ran, for devices that tell of their steps
+//	rounding.go what the bits of results depend on
+//	cache.go    for devices: the programs they have compiled
+//	check.go    for spaces: mistakes in arguments
+//	peers.go    values moved where they are: Connector, Peers, Linker, Link
 //
 // Package devicetest tests what every Device must do. Package apart is a device for
 // tests, whose memory faults when other code touches it, and which runs late and fails

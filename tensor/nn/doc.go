@@ -22,9 +22,13 @@
 // as their session.
 //
 //	module.go      Module, Layer, names, training mode
-//	linear.go ...  layers
+//	linear.go      Linear, Embedding
+//	conv.go        Conv2D
+//	norm.go        LayerNorm, RMSNorm, Dropout
 //	attention.go   attention with rotary positions
 //	loss.go        losses
+//	parts.go       consecutive parts of a model, for the stages of a pipeline
 //	recompute.go   layers whose intermediates are computed again instead of kept
+//	parallel.go    ranks with the same parameters, whose gradients are averaged
 //	file.go        parameters in safetensors files
 package nn

@@ -139,12 +139,14 @@
 //	plan.go programs.go           the steps of a rank, compiled; a session's programs
 //	outbox.go backlog.go          messages to the dispatcher; messages that wait
 //	env.go inlet.go               a worker for its sessions; a session's own connection
+//	standstill.go                 tells in the log that a signal stopped the dispatcher
 //	transfer.go data.go           the data connection to a client of another host
 //	memory.go uploads.go          where uploads come from; their bytes
 //	results.go quota.go           values for the client; a bound for a session's values
 //	base.go save.go               all sessions: messages, batches, Save
 //	forwarded.go direct.go        sessions of one worker
 //	stages.go team.go             ranks, meshes and stages; groups of workers
+//	rounding.go                   refuses groups whose devices would compute other bits
 //	peers.go link.go              collectives and transfers on values of GPUs
 //	lead.go                       connections and turns of several workers
 //	carry.go vote.go              a plan carried out; whether it failed on any worker

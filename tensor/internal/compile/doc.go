@@ -2,11 +2,16 @@
 // fixed places, which an engine can run again and again without further decisions. The
 // package knows no engine and does no arithmetic.
 //
+// compile.go has Compile and its Options, plan.go the Plan, fused.go the kinds of steps.
+//
 // Compile works in three stages. First, build.go makes a step in SSA form of each live
 // instruction. It drops instructions that no result depends on. Views (reshape, permute,
-// expand, slice) become strides of the operands that read them (view.go, layout.go).
+// expand, slice) become strides of the operands that read them (view.go, layout.go),
+// and elementwise results may keep the order of dims of their operands (order.go).
 //
-// Second, passes make fewer and larger steps. Each has a file and leaves a correct plan:
+// Second, passes make fewer and larger steps. rewrite.go calls them one after another;
+// graph.go tells them which steps write and read a buffer. Each has a file and leaves a
+// correct plan:
 //
 //	cse.go           computes once what several steps compute from the same operands
 //	constants.go     replaces a tensor full of one number by the scalar

@@ -7,7 +7,9 @@
 // are polynomials.
 //
 //	writer.go    instructions and registers
-//	math.go      exp, log, sin, tanh and others of f32
+//	math.go      arithmetic of f32 and f64, and the functions made of exp and log
+//	math32.go    exp, log, sin, cos and others of f32
+//	math64.go    those of f64
 //	ops.go       the code of each operation and dtype
 //	cast.go      conversions between dtypes
 //	numbered.go  random numbers, and others by the element's number
