@@ -12,7 +12,7 @@
 //	    12  unused    4 bytes  0
 //	    16  capacity  8 bytes  of the data
 //	   128  head      8 bytes  consumer writes: bytes ever released
-//	   256  want      8 bytes  producer writes: the head it waits for, or 0
+//	   256  want      8 bytes  producer writes: the head that it waits for; 0: none
 //	   384  unused             0
 //	   512  data      capacity bytes
 //
@@ -20,6 +20,10 @@
 // Positions only grow; position & (capacity-1) is the place in the data. In private
 // memory the producer keeps its own position and the last head that it saw, the consumer
 // its own position and the head that it last stored.
+//
+// The producer stores want when [Producer.Reserve] finds no room, or when
+// [Producer.Passed] is asked about a record that is not released yet. The consumer rings
+// once head has reached want.
 //
 // Words and their order:
 //

@@ -62,7 +62,7 @@ func behind(s *compile.Step, x compile.Operand) (*compile.Step, nest, *tileFold)
 
 // block runs the program over rows i0 to i1 of a nest of two dims. r is prepared.
 func (p *tileProgram) block(r *run, i0, i1 int) {
-	odo := odometer{n: &p.n, done: 1}
+	odo := odometer{n: &p.n, inside: 1}
 	n := p.n.dims[1]
 	for i := i0; i < i1 && !r.stopped(); i += p.band {
 		for j := 0; j < n; j += p.wide {

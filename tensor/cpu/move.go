@@ -71,7 +71,7 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 	from += lo * n.strides[1][c.shared]
 	rows, cols := n.dims[last-1], n.dims[last]
 	dr, dc, sr, sc := n.strides[0][last-1], n.strides[0][last], n.strides[1][last-1], n.strides[1][last]
-	odo := odometer{n: &n, done: 1}
+	odo := odometer{n: &n, inside: 1}
 	for {
 		d, s := to+odo.off[0], from+odo.off[1]
 		switch {

@@ -44,18 +44,18 @@ func newNest(shape tensor.Shape, strides ...[]int) nest {
 }
 
 // odometer walks the outer dims of a nest and keeps each operand's offset. The caller
-// walks the innermost dim, and done further ones.
+// walks the inner dims itself: the innermost one and inside of those before it.
 type odometer struct {
-	n    *nest
-	done int
-	end  int // of the outermost dim, where it isn't all; 0: all
-	at   [tensor.MaxRank]int
-	off  [8]int // of each operand, in elements
+	n      *nest
+	inside int // dims that the caller walks besides the innermost
+	end    int // the walk ends before this position of the outermost dim; 0: at its end
+	at     [tensor.MaxRank]int
+	off    [8]int // of each operand, in elements
 }
 
 // next goes to the next row and returns false after the last.
 func (o *odometer) next() bool {
-	for i := len(o.n.dims) - 2 - o.done; i >= 0; i-- {
+	for i := len(o.n.dims) - 2 - o.inside; i >= 0; i-- {
 		o.at[i]++
 		for k := range o.n.strides {
 			o.off[k] += o.n.strides[k][i]
@@ -87,8 +87,8 @@ func (n *nest) share(r *run) (odometer, bool) {
 	return o, lo < hi
 }
 
-// part starts a walk of this thread's part of a nest. Of the innermost dim the part is
-// lo to hi, which are equal if the thread has no part.
+// part starts a walk of this thread's part of a nest. In each row the part is positions
+// lo to hi of the innermost dim, which are equal if the thread has no part.
 func (n *nest) part(r *run) (odo odometer, lo, hi int) {
 	if len(n.dims) == 1 {
 		lo, hi = r.share(n.inner(), 1)
@@ -125,7 +125,7 @@ func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 	}
 }
 
-// rowAlone makes a nest of one dim one of two, the first of which is 1.
+// rowAlone gives a nest of one dim a second one, of size 1, outside of it.
 func (n *nest) rowAlone() {
 	if len(n.dims) == 1 {
 		n.dims = append([]int{1}, n.dims...)
@@ -135,8 +135,8 @@ func (n *nest) rowAlone() {
 	}
 }
 
-// longestInner exchanges dims so that the longest is innermost, where the order doesn't
-// matter: kernels take the rows along it at once.
+// longestInner exchanges two dims so that the longest is innermost: kernels take all
+// positions along it in one call. It is for loops whose order of dims does not matter.
 func (n *nest) longestInner() {
 	last := len(n.dims) - 1
 	best := last
@@ -151,9 +151,10 @@ func (n *nest) longestInner() {
 	}
 }
 
-// runs calls f for every run of positions along the innermost dim in this thread's part
-// of a nest of up to four operands, with their number and each operand's first offset. A
-// position stands for size elements, and long runs come in pieces. No dim may be 0.
+// runs goes through this thread's part of a nest of up to four operands. It calls f for
+// each run, which is neighbouring positions along the innermost dim, with their number
+// and each operand's offset at the first. A position stands for size elements; runs of
+// more than breath elements are divided into pieces. No dim may be 0.
 func (n *nest) runs(r *run, size int, f func(count, a, b, c, d int)) {
 	odo, lo, hi := n.part(r)
 	var st, at [4]int

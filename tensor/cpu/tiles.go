@@ -297,7 +297,7 @@ func (p *tileProgram) reuse() {
 func (p *tileProgram) run(r *run) error {
 	n := &p.n
 	last := len(n.dims) - 1
-	odo := odometer{n: n, done: 1}
+	odo := odometer{n: n, inside: 1}
 	r0, r1, c0, c1 := 0, n.dims[last-1], 0, n.dims[last]
 	switch {
 	case last > 1:
@@ -305,7 +305,7 @@ func (p *tileProgram) run(r *run) error {
 		if odo, any = n.share(r); !any {
 			return nil
 		}
-		odo.done = 1
+		odo.inside = 1
 	case r1 == 1:
 		c0, c1 = r.share(c1, p.size)
 	default:

@@ -14,18 +14,20 @@ import (
 type Hint struct {
 	// Layout has no Partial. A negative dim counts from the tensor's last: Shard(-1).
 	Layout Layout
-	// Even rejects a dim that the number of ranks doesn't divide. Without it some ranks
-	// get one row more than others, or none.
+	// Even has Rewrite refuse a program if a dim that is cut cannot be divided equally
+	// among the ranks. Without Even some ranks get one row more than others, or no row.
 	Even bool
 }
 
 // Signals are hints by signal. A backward signal has an entry of its own. A * in a name
-// stands for any characters. A name without * takes precedence, then the longest name
-// with one.
+// stands for any characters. If several names match, the one without * applies, else the
+// longest.
 //
-// A signal state/wide without an entry has the hints of both parts: that of wide, and
-// that of state along the dims of the mesh where wide is whole. So the state that an
-// optimizer keeps for a parameter lies as the parameter does, and may be cut further.
+// A name may have two parts with a slash between. An optimizer keeps the state of a
+// parameter p under state/p, for example. If there is no entry for state/p, the entries
+// for state and for p apply together: the layout is that of p, and along those dims of
+// the mesh that do not cut p, that of state. So the state is cut where its parameter is,
+// and may be cut further.
 type Signals map[tensor.Signal]Hint
 
 // find returns the entry of m for a signal.
@@ -66,8 +68,8 @@ func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
 	return h, ok || too
 }
 
-// Speaks reports whether an entry with that name, which may have a *, can apply to a
-// tensor with that signal. Entries for both parts apply to state/wide.
+// Speaks reports whether an entry named entry, which may have a *, can apply to a tensor
+// with signal sig. An entry that matches either part of state/p can apply to it.
 func Speaks(entry string, sig tensor.Signal) bool {
 	if matches(entry, sig.Name) {
 		return true

@@ -12,7 +12,7 @@ import (
 type SignalError struct {
 	Signal tensor.Signal // of the tensor
 	// Hint is the key of the entry in Signals: Signal itself, one with a *, or a part of
-	// state/wide.
+	// state/p.
 	Hint  tensor.Signal
 	Shape tensor.Shape
 	// Axis is the dim of the hint, counted from the last if negative; if Cuts isn't 0,
@@ -91,8 +91,8 @@ func (x *scopes) err() error {
 	return nil
 }
 
-// source returns the key of the entry that applies to sig. For state/wide without an
-// entry of its own it is the entry of wide if is reports true for that hint, else that of
+// source returns the key of the entry that applies to sig. For state/p without an
+// entry of its own it is the entry of p if is reports true for that hint, else that of
 // state.
 func (g Signals) source(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
 	if k, ok := findKey(g, sig); ok {

@@ -42,8 +42,9 @@ type lossLine struct {
 	Error       string   `json:"error,omitempty"`
 }
 
-// lossLog writes losses while a model is trained; a nil one writes nothing. It makes the
-// files with the first line, so that a run that fails before leaves none.
+// lossLog writes losses to files while a model is trained. A nil lossLog writes nothing.
+// The files are made when the first line is written: a run that fails earlier leaves
+// none.
 type lossLog struct {
 	dir   string
 	lines *os.File // nil before the first
@@ -131,8 +132,8 @@ func (l *lossLog) show(p train.Progress) {
 	})
 }
 
-// sampled writes a text of a language model, for TensorBoard alone, as before the first
-// loss nothing is written.
+// sampled writes a text that the language model made, to the file for TensorBoard alone.
+// Before the first loss it does nothing, since there is no file yet.
 func (l *lossLog) sampled(step int, text string) {
 	if l != nil && l.err == nil && l.board != nil {
 		l.err = l.text(time.Now(), step, text)

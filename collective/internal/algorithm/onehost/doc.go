@@ -14,13 +14,16 @@
 //	            more, registered     where it lies. All-reduce: between two meetings
 //	                                 every rank folds its slice of all sources in one
 //	                                 pass and stores it into all destinations
-//	            more, shown          where it lies, but only its owner stores there:
-//	                                 every rank folds a slice and takes the others'
+//	            from shownMin on,    where it lies, but only its owner stores there:
+//	            shown                every rank folds a slice and takes the others'
 //	staged      more, other memory   through two staging slots a rank, piece by piece:
 //	                                 one is read while the other is filled
 //	Persistent  any                  as above, without the checks and the lock of each
 //	                                 call; barriers and sums of up to 8 bytes of two
 //	                                 ranks are one exchange of words
+//
+// Memory is registered if a Comm gave it (Alloc), shown if its owner lets the others read
+// it (Show). Less shown memory than shownMin (1 MiB) is staged.
 //
 // The way depends on the size and on what all ranks say at the first meeting, so all
 // choose alike. Buffers that differ in kind from rank to rank go together.

@@ -27,13 +27,17 @@
 //
 // # One order
 //
-// Team work is what needs other workers: forwarded messages of sessions of several
-// workers, and the messages of turns. A worker begins team work in the order in which the
-// dispatcher sends it: forwarded messages, and One or Open. From One or Open on its only
-// team work is that session's. This ends with Over, which the first worker sends to each
-// other one after the messages. At the first worker itself it ends with the event done,
-// with Back where no message of an open turn is under way, and with the loss of the
-// client.
+// Team work is work that needs other workers: the forwarded messages of sessions of
+// several workers, and the messages of sessions that have a turn. A worker begins team
+// work in the order in which the dispatcher sends forwarded messages, One and Open. From
+// One or Open on it does no team work but that session's ([Turn.Held]), until the turn
+// ends there:
+//
+//   - At the other workers it ends with Over. The first worker sends Over to each of them
+//     after the last message, so they handle it when they have run that message.
+//   - At the first worker it ends with the event done after Over: the last message has
+//     then run there too. If no message is under way, Back ends it at once. The loss of
+//     the client ends it in any case.
 //
 // The dispatcher sends One, Open or a forwarded message to all workers of the session
 // before it sends the next of these to any worker. A worker that is gone ends the

@@ -57,7 +57,8 @@ const (
 // arith64 writes functions of f64.
 type arith64 struct{ *arith }
 
-// sum2 returns a+b and what rounding took from it, for |a| ≥ |b| or a = 0.
+// sum2 returns s, which is a+b rounded, and low, its rounding error: s+low is a+b. It
+// wants |a| ≥ |b| or a = 0.
 func (w arith64) sum2(a, b reg) (s, low reg) {
 	s = w.add(a, b)
 	return s, w.add(w.sub(a, s), b)
@@ -69,26 +70,28 @@ func (w arith64) twoTo64(n reg) reg {
 	return w.op(f64, "mov.b64", w.op(b64, "shl.b64", wide, "52"))
 }
 
-// expParts returns n and p with e to x+low = 2ⁿ·(1+p) and |p| below ½; low is below an
-// ulp or a few of x.
+// expParts returns n and p such that the exponential of x+low is 2ⁿ·(1+p), with |p| < ½.
+// low corrects x: it is no larger than a few units in the last place of x.
 func (w arith64) expParts(x, low reg) (n, p reg) {
 	n = w.op(f64, "cvt.rni.f64.f64", w.mul(x, double(math.Log2E)))
-	r := w.fma(n, double(-math.Ln2), x)  // exact: both are multiples of 2⁻⁵⁴
-	const below = 2.3190468138462996e-17 // ln2 less its f64
+	// Exact: x, unless n is 0, and the product are multiples of 2⁻⁵⁴.
+	r := w.fma(n, double(-math.Ln2), x)
+	const below = 2.3190468138462996e-17 // ln2 - math.Ln2 as f64
 	u, rest := w.sum2(r, w.fma(n, double(-below), low))
 	p = w.add(u, w.fma(w.mul(u, u), w.poly(u, exp64Poly), rest))
 	return w.op(b32, "cvt.rni.s32.f64", n), p
 }
 
-// exp64 returns e to x+low. 2ⁿ may lie outside of the normal numbers, so it is the
-// product of two halves.
+// exp64 returns the exponential of x+low. 2ⁿ may lie outside of the normal numbers, so it
+// is the product of two halves.
 func (w arith64) exp64(x, low reg) reg {
 	n, p := w.expParts(w.atLeast(w.atMost(x, 710), -746), low)
 	half := w.op(b32, "shr.s32", n, "1")
 	return w.mul(w.mul(w.add(p, double(1)), w.twoTo64(half)), w.twoTo64(w.op(b32, "sub.s32", n, half)))
 }
 
-// tanh64 returns t/(t+2) with t = e²ˣ-1, in which nothing cancels. Beyond 22 that is 1.
+// tanh64 returns t/(t+2) with t = e²ˣ-1, which subtracts no numbers that are nearly
+// equal. For x beyond 22 the result is 1.
 func (w arith64) tanh64(x reg) reg {
 	a := w.atMost(w.abs(x), 22)
 	n, p := w.expParts(w.add(a, a), double(0))
@@ -97,9 +100,10 @@ func (w arith64) tanh64(x reg) reg {
 	return w.copySign(w.div(t, w.add(t, double(2))), x)
 }
 
-// logParts returns the logarithm of |x|, finite and not 0, as a number and what rounding
-// took from it, which is right to about 2⁻⁶⁴ of it: |x| is m·2ᵉ with m from √½ to √2, and
-// log(m) is 2·artanh(s), s = (m-1)/(m+1).
+// logParts returns the natural logarithm of |x|, for an x that is finite and not 0, as
+// the sum of high and its rounding error low. The error of that sum is about 2⁻⁶⁴ of it.
+// |x| is m·2ᵉ with m from √½ to √2, and log(m) is 2·artanh(s) with s = (m-1)/(m+1). A
+// variable with Low in its name is the rounding error of the one without.
 func (w arith64) logParts(x reg) (high, low reg) {
 	a := w.abs(x)
 	small := w.is("lt", a, double(0x1p-1022))
@@ -139,9 +143,9 @@ func (w arith64) log64(x reg) reg {
 	return w.sel(double(math.Inf(-1)), y, w.is("eq", x, double(0)))
 }
 
-// turn64 returns the sine of x, and with quarter 1 the cosine. The rest of x over π/2 is
-// right to an ulp for |x| up to 2⁵⁰: its first difference is exact, as both sides are
-// multiples of 2⁻⁵³.
+// turn64 returns the sine of x if quarter is 0, the cosine if it is 1. r is x less the
+// nearest multiple of π/2. For |x| up to 2⁵⁰ its error is at most one unit in the last
+// place: the first subtraction is exact, as both sides are multiples of 2⁻⁵³.
 func (w arith64) turn64(x, quarter reg) reg {
 	n := w.op(f64, "cvt.rni.f64.f64", w.mul(x, double(2/math.Pi)))
 	r := w.fma(n, double(-quarter3), w.fma(n, double(-quarter2), w.fma(n, double(-quarter1), x)))
@@ -152,9 +156,11 @@ func (w arith64) turn64(x, quarter reg) reg {
 	return w.quadrant(sin, cos, q)
 }
 
-// erfParts64 returns |z|, erf(z) for |z| < 1, and erfc(|z|) for the others, which is
-// e to -z² times a polynomial in (|z|-4)/(|z|+4) over 1+2|z| (Shepherd and Laframboise
-// 1981). z² is taken with what rounding takes from it.
+// erfParts64 returns |z|, and erf(z) as near, which is right for |z| < 1, and erfc(|z|)
+// as rest, which is right for all others. rest is the exponential of -z² times a
+// polynomial in (|z|-4)/(|z|+4), divided by 1+2|z| (Shepherd and Laframboise 1981). The
+// exponential takes z² as s and its rounding error low, since it would magnify that
+// error.
 func (w arith64) erfParts64(z reg) (abs, near, rest reg) {
 	abs = w.abs(z)
 	s := w.mul(abs, abs)
@@ -167,8 +173,8 @@ func (w arith64) erfParts64(z reg) (abs, near, rest reg) {
 	return abs, near, w.mul(w.exp64(w.neg(s), w.neg(low)), scaled)
 }
 
-// power returns x to the power of y as IEEE 754's pow does: e to y·log|x| with the
-// logarithm in two parts, so that powers which are whole numbers are exact.
+// power returns x to the power of y as IEEE 754's pow does: the exponential of y·log|x|.
+// The logarithm has two parts, so that results that are whole numbers are exact.
 func (w arith64) power(x, y reg) reg {
 	zero, one, inf := double(0), double(1), double(math.Inf(1))
 	ax := w.abs(x)
@@ -180,7 +186,8 @@ func (w arith64) power(x, y reg) reg {
 	pLow = w.sel(pLow, zero, w.is("lt", w.abs(p), double(1000)))
 	r := w.exp64(p, pLow)
 
-	// A negative x has a power that is odd, even or no number.
+	// If x is negative, the result is negative for odd y, positive for even y, and NaN if
+	// y is no whole number.
 	floor := w.do("cvt.rmi.f64", y)
 	half := w.mul(y, double(0.5))
 	odd := w.sel(one, zero, w.is("neu", half, w.do("cvt.rmi.f64", half)))
