@@ -203,7 +203,7 @@ func (h *hosts) temp(i, n int) ([]byte, error) {
 // widened returns the call of a fold whose result is in the wide type. Its Counts have
 // the hash of the original call, so that calls which differ still do.
 func widened(call protocol.Call) protocol.Call {
-	if call.DType.Wide() != call.DType {
+	if call.DType.IsStorage() {
 		call.Counts = call.Hash()
 		call.DType = call.DType.Wide()
 	}
@@ -232,7 +232,7 @@ func (h *hosts) partial(call protocol.Call, i int, src []byte) ([]byte, error) {
 // finish stores a folded partial in dst.
 func finish(call protocol.Call, dst, t []byte) {
 	switch {
-	case call.DType.Wide() != call.DType:
+	case call.DType.IsStorage():
 		kernel.Narrow(dst, t, call.DType, 1)
 	case !same(dst, t):
 		copy(dst, t)

@@ -62,7 +62,7 @@ func ParseDType(s string) (DType, error) {
 // of range; in a comparison without a fraction they turn it into F64. They turn a tensor
 // of bools into I64, or F32 with a fraction.
 func Promote(a, b DType) DType {
-	if a != b && a.IsHalf() && b.IsHalf() {
+	if a != b && a.IsStorage() && b.IsStorage() {
 		return F32
 	}
 	if promotion[a] >= promotion[b] {

@@ -29,8 +29,8 @@ type inference struct {
 func (c *inference) infer(op *OpInfo) error {
 	native := movesHalves(c.op)
 	for _, d := range c.dt {
-		if d.IsHalf() && !native {
-			return fmt.Errorf("%w: %v; expected f32, to which it is cast before", ErrDType, d)
+		if d.IsStorage() && !native {
+			return fmt.Errorf("%w: %v; expected %v, to which it is cast before", ErrDType, d, d.Wide())
 		}
 	}
 	if n := intCounts[c.op]; n >= 0 && len(c.ints) != n {
@@ -48,8 +48,8 @@ func (c *inference) infer(op *OpInfo) error {
 			return err
 		}
 	}
-	if c.outDT.IsHalf() && !native {
-		return fmt.Errorf("%w: %v; expected f32, which is cast to it", ErrDType, c.outDT)
+	if c.outDT.IsStorage() && !native {
+		return fmt.Errorf("%w: %v; expected %v, which is cast to it", ErrDType, c.outDT, c.outDT.Wide())
 	}
 	return nil
 }

@@ -103,19 +103,14 @@ func (t *Tensor) LogSumExp(dim int) *Tensor {
 	return x.Sub(m).Exp().Sum(dim).Log().Add(m.Squeeze(dim)).narrow(t.v.dtype)
 }
 
-// wide returns t as the operand of several operations whose result is rounded once: a
-// half as f32.
-func (t *Tensor) wide() *Tensor {
-	if t.v.dtype.IsHalf() {
-		return t.Cast(F32)
-	}
-	return t
-}
+// wide returns t as the operand of several operations whose result is rounded once: in
+// the type in which they compute.
+func (t *Tensor) wide() *Tensor { return t.Cast(t.v.dtype.Wide()) }
 
 // narrow rounds t, which was computed from wide operands, to their common dtype d if that
-// is a half.
+// is for storage only.
 func (t *Tensor) narrow(d DType) *Tensor {
-	if d.IsHalf() {
+	if d.IsStorage() {
 		return t.Cast(d)
 	}
 	return t

@@ -93,8 +93,9 @@ func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
 	return i
 }
 
-// widen casts the halves among the operands to F32 if op computes, and sets a leaf's
-// dtype to F32. It returns the half that an F32 result is rounded to, or Invalid.
+// widen casts operands that are for storage only to their wide types if op computes, and
+// sets a leaf's dtype to that. It returns the type that the result is rounded to, or
+// Invalid.
 func (r *recording) widen(op Op) DType {
 	if movesHalves(op) {
 		return Invalid
@@ -102,9 +103,9 @@ func (r *recording) widen(op Op) DType {
 	c := &r.inf
 	switch op {
 	case OpFull, OpArange, OpRand, OpRandN, OpOneHot:
-		if len(c.ints) > 0 && validDType(c.ints[0]) && DType(c.ints[0]).IsHalf() {
+		if len(c.ints) > 0 && validDType(c.ints[0]) && DType(c.ints[0]).IsStorage() {
 			d := DType(c.ints[0])
-			c.ints = append([]int64{int64(F32)}, c.ints[1:]...)
+			c.ints = append([]int64{int64(d.Wide())}, c.ints[1:]...)
 			return d
 		}
 		return Invalid
@@ -113,14 +114,14 @@ func (r *recording) widen(op Op) DType {
 	// The last cast: an operand that occurs twice mostly does so in a row.
 	var from, to Ref
 	for i, d := range c.dt {
-		if !d.IsHalf() {
+		if !d.IsStorage() {
 			continue
 		}
 		if narrow == Invalid || r.args[i] != from {
 			from = r.args[i]
-			to = r.cast(from, c.sh[i], F32)
+			to = r.cast(from, c.sh[i], d.Wide())
 		}
-		narrow, r.args[i], c.dt[i] = d, to, F32
+		narrow, r.args[i], c.dt[i] = d, to, d.Wide()
 	}
 	return narrow
 }

@@ -144,7 +144,7 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	if err := c.infer(info); err != nil {
 		return nil, err
 	}
-	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == F32 {
+	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == narrow.Wide() {
 		wide := r.instr(op, c.ints, r.args, d, shape)
 		r.hide(wide, d, shape)
 		r.args = append(r.args[:0], wide)

@@ -49,15 +49,21 @@ func (d DType) String() string {
 }
 
 // IsFloat reports whether d is F32, F64, F16 or BF16.
-func (d DType) IsFloat() bool { return d == F32 || d == F64 || d.IsHalf() }
+func (d DType) IsFloat() bool { return d == F32 || d == F64 || d.IsStorage() }
 
-// IsHalf reports whether d is F16 or BF16.
+// IsHalf reports whether d is F16 or BF16: a float of two bytes. It is for code that
+// reads or writes such elements. Code that only asks in which type to compute uses Wide
+// or IsStorage.
 func (d DType) IsHalf() bool { return d == F16 || d == BF16 }
 
-// Wide returns the type in which elements of d are accumulated: F32 for F16 and BF16,
-// else d itself.
+// IsStorage reports whether d is for storage only: operations compute in Wide and round
+// the result to d. Such types are F16 and BF16.
+func (d DType) IsStorage() bool { return d.Wide() != d }
+
+// Wide returns the type in which operations on elements of d compute: F32 for F16 and
+// BF16, else d itself.
 func (d DType) Wide() DType {
-	if d.IsHalf() {
+	if d == F16 || d == BF16 {
 		return F32
 	}
 	return d

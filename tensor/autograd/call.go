@@ -33,8 +33,8 @@ func (c *call) x(i int) *tensor.Tensor { return c.widened(c.n.In[i].Tensor()) }
 func (c *call) y() *tensor.Tensor { return c.widened(c.n.Out()) }
 
 func (c *call) widened(t *tensor.Tensor) *tensor.Tensor {
-	if c.wide && t.DType().IsHalf() {
-		return t.Cast(tensor.F32)
+	if c.wide {
+		return t.Cast(t.DType().Wide())
 	}
 	return t
 }

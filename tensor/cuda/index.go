@@ -80,7 +80,7 @@ func (k *kernel) indexAdd(s *compile.Step) {
 	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
 	outer, n, inner := x.Shape[:dim].Elems(), x.Shape[dim], x.Shape[dim+1:].Elems()
 	places, d := idx.Shape.Elems(), s.Out.DType
-	if d.IsHalf() {
+	if d.IsStorage() {
 		k.host = true
 		return
 	}
@@ -130,7 +130,7 @@ func (k *kernel) gather(s *compile.Step) {
 func (k *kernel) scatterAdd(s *compile.Step) {
 	x, idx, from, dim := s.In[0], s.In[1], s.In[2], int(s.Ints[0])
 	d := s.Out.DType
-	if d.IsHalf() {
+	if d.IsStorage() {
 		k.host = true
 		return
 	}

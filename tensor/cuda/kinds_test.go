@@ -96,10 +96,10 @@ var kinds = []struct {
 		for _, d := range tensor.DTypes() {
 			x := o.of(d, 5, 3)
 			out = append(out, x.Gather(0, idx), x.IndexSelect(0, at), x.T().IndexSelect(1, at))
-			if d != tensor.Bool && !d.IsHalf() {
+			if d != tensor.Bool && !d.IsStorage() {
 				out = append(out, x.ScatterAdd(0, idx, o.of(d, 2, 3)), x.IndexAdd(0, at, o.of(d, 4, 3)))
 			}
-			if !d.IsHalf() {
+			if !d.IsStorage() {
 				out = append(out, x.Cumsum(0))
 			}
 		}

@@ -103,11 +103,11 @@ func (x *exchange) add(k *kernel, to, from compile.Operand) {
 // full adds a kernel that fills out with a scalar.
 func (k *kernel) full(out, x compile.Operand) {
 	to := out
-	if out.DType.IsHalf() { // which no parameter has
-		to = k.temp(tensor.F32, tensor.Shape{})
+	if out.DType.IsStorage() { // which no parameter has
+		to = k.temp(out.DType.Wide(), tensor.Shape{})
 	}
 	k.tiles(elementwise(tensor.OpFull, to, x))
-	if out.DType.IsHalf() {
+	if out.DType.IsStorage() {
 		k.copy(out, to)
 	}
 }

@@ -47,7 +47,7 @@ func foldOf(op tensor.Op, d tensor.DType) (f fold, ok bool) {
 	case tensor.OpAmin, tensor.OpAll:
 		f.name = "min"
 	}
-	return f, f.name != "" && !d.IsHalf()
+	return f, f.name != "" && !d.IsStorage()
 }
 
 // reduction adds op of x over dims, none of which stand for all. out is dense.
@@ -213,7 +213,7 @@ func (k *kernel) place(op tensor.Op, out, x compile.Operand, dims []int64) {
 	results := out.Shape.Elems()
 	count := x.Shape.Elems() / results
 	d := wide(x.DType)
-	if d.IsHalf() || count > maxPlaces {
+	if d.IsStorage() || count > maxPlaces {
 		k.host = true
 		return
 	}

@@ -86,7 +86,7 @@ func (k *kernel) softmax(s *compile.Step) {
 // sums from there.
 func (k *kernel) cumsum(s *compile.Step) {
 	d := wide(s.In[0].DType)
-	if d.IsHalf() {
+	if d.IsStorage() {
 		k.host = true
 		return
 	}

@@ -194,7 +194,7 @@ func (n *tally) equal(t *testing.T, got, want *array, noisy [disturbed][]*array,
 		} else {
 			x := want.f[k]
 			tol[k] = 2*roundings*ulp(want.dt)*math.Abs(x) + 0x1p-100
-			if want.dt.IsHalf() {
+			if want.dt.IsStorage() {
 				// a cast float: the noise shows on which of them right engines differ,
 				// and by how much
 				tol[k] = 0

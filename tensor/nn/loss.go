@@ -10,17 +10,12 @@ func MSE(x, target *tensor.Tensor) *tensor.Tensor {
 	return roundedOnce(x, target, func(x, target *tensor.Tensor) *tensor.Tensor { return x.Sub(target).Square().Mean() })
 }
 
-// roundedOnce returns f of x and target, computed in f32 where they are halves. If both
-// are, only the result is rounded.
+// roundedOnce returns f of x and target, computed in their wide types. If both are of a
+// type for storage only, only the result is rounded to that.
 func roundedOnce(x, target *tensor.Tensor, f func(x, target *tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
-	wide := func(t *tensor.Tensor) *tensor.Tensor {
-		if t.DType().IsHalf() {
-			return t.Cast(tensor.F32)
-		}
-		return t
-	}
+	wide := func(t *tensor.Tensor) *tensor.Tensor { return t.Cast(t.DType().Wide()) }
 	y := f(wide(x), wide(target))
-	if d := tensor.Promote(x.DType(), target.DType()); d.IsHalf() {
+	if d := tensor.Promote(x.DType(), target.DType()); d.IsStorage() {
 		return y.Cast(d)
 	}
 	return y

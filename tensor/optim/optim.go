@@ -136,9 +136,7 @@ func GradNorm(grads []*tensor.Tensor) *tensor.Tensor {
 	var squares []*tensor.Tensor
 	for _, g := range grads {
 		if g != nil {
-			if g.DType().IsHalf() { // whose squares may overflow
-				g = g.Cast(tensor.F32)
-			}
+			g = g.Cast(g.DType().Wide()) // squares of halves may overflow
 			squares = append(squares, g.Square().Sum().Reshape(1))
 		}
 	}

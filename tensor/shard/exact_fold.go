@@ -40,11 +40,8 @@ type piece struct {
 // summed returns the sums of terms, those of one type together.
 func (w *partwise) summed(terms []term) (all []*sum) {
 	for _, t := range terms {
-		acc := t.DType
-		switch {
-		case acc.IsHalf():
-			acc = tensor.F32
-		case acc == tensor.Bool:
+		acc := t.DType.Wide()
+		if acc == tensor.Bool {
 			acc = tensor.U8
 		}
 		op := map[element.Reduction]tensor.Op{element.Sum: tensor.OpAdd, element.Max: tensor.OpMax, element.Min: tensor.OpMin, element.Prod: tensor.OpMul}[t.Op]

@@ -160,8 +160,8 @@ func (b *builder) lift(v Var, d tensor.DType, s tensor.Shape, h hop) Var {
 	case Prod:
 		neutral = 1
 	}
-	if d.IsHalf() { // only moves and casts accept halves
-		return b.cast(b.lift(b.cast(v, tensor.F32, s, h.from), tensor.F32, s, h), d, s, h.from)
+	if d.IsStorage() { // only moves and casts accept it
+		return b.cast(b.lift(b.cast(v, d.Wide(), s, h.from), d.Wide(), s, h), d, s, h.from)
 	}
 	return b.each(-1, func(r int) local {
 		sh := b.mesh.shape(h.from, s, r)

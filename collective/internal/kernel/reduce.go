@@ -77,7 +77,7 @@ func (s Set) Reduce(op element.Reduction, dt element.DType, scale float64, dsts,
 // so that a fold can go on elsewhere without rounding twice. A destination has twice the
 // bytes of a source, and cannot be one.
 func (s Set) ReduceWiden(op element.Reduction, from element.DType, scale float64, dsts, srcs [][]byte) {
-	if from != element.F16 && from != element.BF16 {
+	if !from.IsHalf() {
 		panic(fmt.Sprintf("kernel: widening of %v", from))
 	}
 	s.fold(op, conversion{from, element.F32}, scale, dsts, srcs)
@@ -86,7 +86,7 @@ func (s Set) ReduceWiden(op element.Reduction, from element.DType, scale float64
 // ReduceNarrow is [Set.Reduce] for sources of f32 and destinations of f16 or bf16 (to),
 // rounded once. A destination has half the bytes of a source, and cannot be one.
 func (s Set) ReduceNarrow(op element.Reduction, to element.DType, scale float64, dsts, srcs [][]byte) {
-	if to != element.F16 && to != element.BF16 {
+	if !to.IsHalf() {
 		panic(fmt.Sprintf("kernel: narrowing to %v", to))
 	}
 	s.fold(op, conversion{element.F32, to}, scale, dsts, srcs)

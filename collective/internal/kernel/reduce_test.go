@@ -49,7 +49,7 @@ func combos(f func(op element.Reduction, c conversion)) {
 				continue
 			}
 			f(op, conversion{dt, dt})
-			if dt == element.F16 || dt == element.BF16 {
+			if dt.IsHalf() {
 				f(op, conversion{dt, element.F32})
 				f(op, conversion{element.F32, dt})
 			}
@@ -321,7 +321,7 @@ func TestReduceLong(t *testing.T) {
 func TestHalves(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		combos(func(op element.Reduction, c conversion) {
-			if c.from != element.F16 && c.from != element.BF16 || repeats(s, c) {
+			if !c.from.IsHalf() || repeats(s, c) {
 				return
 			}
 			n, alone := 1<<16, 1

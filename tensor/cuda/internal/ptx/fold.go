@@ -19,10 +19,7 @@ func Fold(op element.Reduction, scale float64, dst compile.Operand, srcs ...comp
 	if t == nil {
 		return nil
 	}
-	d, wide := dst.DType, dst.DType
-	if d == tensor.F16 || d == tensor.BF16 {
-		wide = tensor.F32
-	}
+	d, wide := dst.DType, dst.DType.Wide()
 	if scale != 1 && !wide.IsFloat() {
 		return nil
 	}

@@ -62,7 +62,7 @@ func (w *code) compare(d tensor.DType, comparison string, a, b reg) reg {
 // operation adds op on operands of dtype d, with the constants that ownOf lists, and
 // returns its result. It returns "" if there is no code for that.
 func (w *code) operation(op tensor.Op, d, out tensor.DType, in, own []reg) reg {
-	if c, ok := comparisons[op]; ok && d != tensor.F16 && d != tensor.BF16 {
+	if c, ok := comparisons[op]; ok && !d.IsStorage() {
 		return w.truth(w.compare(d, c, in[0], in[1]))
 	}
 	switch op {
