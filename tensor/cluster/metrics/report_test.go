@@ -26,8 +26,8 @@ func TestPathsOf(t *testing.T) {
 	}
 }
 
-// TestCompare: rates of a worker that answers are by its own clock; one that is silent
-// has none; and counters of one that was started again count from 0.
+// TestDeviceOf: the name of a worker's device is found again among the counters, whatever
+// characters both names have and however long they are.
 func TestDeviceOf(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	c := wire.Counters{{Name: OfDevice("a", "cpu"), Value: 1}, {Name: OfDevice("a.device", "b.pid"), Value: 2}, {Name: OfDevice(long, long), Value: 3}}
@@ -46,6 +46,8 @@ func TestDeviceOf(t *testing.T) {
 	}
 }
 
+// TestCompare: rates of a worker that answers are by its own clock; one that is silent
+// has none; and counters of one that was started again count from 0.
 func TestCompare(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	answer := func(at time.Duration, runs, busy, tanh uint64) Answer {
