@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -139,10 +140,29 @@ func TestRunInterrupted(t *testing.T) {
 }
 
 // testRunInterruptedTwice checks that the first interrupt says which ranks are waited
-// for, and that the second ends the program and the ranks at once.
+// for, and that the second ends the program and the ranks at once, also where a script
+// has started it in the background.
 func testRunInterruptedTwice(t *testing.T) {
 	runtimeDir(t)
-	cmd := ringside(t, "run", "-n", "2", "--grace", "1h", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
+	args := []string{"run", "-n", "2", "--grace", "1h", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done"}
+	state, said := interruptedTwice(t, ringside(t, args...))
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.Contains(said, `ranks="[0 1]"`) {
+		t.Errorf("%v, %q; expected the end by an interrupt, and ranks [0 1]", state, said)
+	}
+	cmd := ringside(t, args...)
+	cmd.Args = append([]string{"sh", "-c", `trap '' INT; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	if state, said = interruptedTwice(t, cmd); state.ExitCode() != 130 || !strings.Contains(said, `ranks="[0 1]"`) {
+		t.Errorf("started with interrupts ignored: %v, %q; expected exit status 130, and ranks [0 1]", state, said)
+	}
+}
+
+// interruptedTwice starts a run of two ranks, interrupts it when both are ready, and
+// again and again once it says for which ranks it waits. It returns how the run ended and
+// what it printed.
+func interruptedTwice(t *testing.T, cmd *exec.Cmd) (state *os.ProcessState, said string) {
+	t.Helper()
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -153,13 +173,13 @@ func testRunInterruptedTwice(t *testing.T) {
 	}
 	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
-	var said strings.Builder
+	var out strings.Builder
 	again := time.NewTicker(2 * together)
 	defer again.Stop()
 	over := make(chan struct{})
 	defer close(over)
 	for ready, sc := 0, bufio.NewScanner(pipe); sc.Scan(); {
-		said.WriteString(sc.Text() + "\n")
+		out.WriteString(sc.Text() + "\n")
 		if strings.HasSuffix(sc.Text(), "ready") {
 			ready++
 		}
@@ -182,8 +202,5 @@ func testRunInterruptedTwice(t *testing.T) {
 		}
 	}
 	_ = cmd.Wait()
-	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.Contains(said.String(), `ranks="[0 1]"`) {
-		t.Errorf("%v, %q; expected the end by an interrupt, and ranks [0 1]", cmd.ProcessState, &said)
-	}
+	return cmd.ProcessState, out.String()
 }

@@ -40,8 +40,18 @@ const together = 100 * time.Millisecond
 func StopContext(parent context.Context) context.Context {
 	ctx, end := context.WithCancelCause(parent)
 	c := make(chan os.Signal, 1)
+	rearm := func() { signal.Reset(os.Interrupt) }
+	// A script starts its background processes with interrupts ignored, and Reset would
+	// have them ignored again.
+	if signal.Ignored(os.Interrupt) {
+		rearm = func() {
+			for <-c != os.Interrupt {
+			}
+			os.Exit(128 + int(syscall.SIGINT))
+		}
+	}
 	signal.Notify(c, stopSignals()...)
-	go stopOn(c, func(s os.Signal) { end(stopped(s.(syscall.Signal))) }, func() { signal.Reset(os.Interrupt) })
+	go stopOn(c, func(s os.Signal) { end(stopped(s.(syscall.Signal))) }, rearm)
 	return ctx
 }
 
