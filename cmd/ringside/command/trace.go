@@ -171,8 +171,11 @@ func (r *recording) end(said, warn io.Writer) error {
 		return nil
 	}
 	name := r.path
-	if name == "" {
+	switch {
+	case name == "":
 		name = r.log
+	case name == "-" && r.out != nil:
+		name = "standard output"
 	}
 	err := r.Recorder.Stop()
 	if err = errors.Join(err, r.close()); err != nil {
@@ -181,7 +184,7 @@ func (r *recording) end(said, warn io.Writer) error {
 	n, workers, lost, dropped := r.Recorder.Events()
 	full, needed := r.Recorder.Room()
 	r.Recorder = nil
-	fmt.Fprintf(said, "%d events of %d workers in %s\n", n, workers, name)
+	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(workers), "worker"), name)
 	if lost > 0 {
 		fmt.Fprintf(warn, "%d events were lost: more happened between two questions than is kept\n", lost)
 	}

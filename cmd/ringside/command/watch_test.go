@@ -189,7 +189,7 @@ func testTraceToOutput(t *testing.T) {
 	addr := busyCluster(t)
 	t.Chdir(t.TempDir())
 	out, errOut, err := execute(t, "trace", "--connect", addr, "-o", "-", "--seconds", "0.1")
-	if _, e := trace.Parse(strings.NewReader(out)); err != nil || e != nil || !strings.Contains(errOut, "events of 2 workers") || len(listing(t, ".")) != 1 {
+	if _, e := trace.Parse(strings.NewReader(out)); err != nil || e != nil || !strings.Contains(errOut, "events of 2 workers in standard output\n") || len(listing(t, ".")) != 1 {
 		t.Errorf("to standard output: %v, %v, %q, %.100q, files %v", err, e, errOut, out, listing(t, "."))
 	}
 }
