@@ -232,19 +232,24 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "data: %s of text in %s, %sB\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))))
+	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))), someNames(t.Files))
 	if n := len(t.Left); n > 0 {
-		const most = 4
-		names := make([]string, 0, most)
-		for _, f := range t.Left[:min(n, most)] {
-			names = append(names, fmt.Sprintf("%q", filepath.Base(f)))
-		}
-		more := ""
-		if n > most {
-			more = fmt.Sprintf(" and %d more", n-most)
-		}
-		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s%s\n", number(uint64(n), "file"), strings.Join(names, ", "), more)
+		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", number(uint64(n), "file"), someNames(t.Left))
 	}
+}
+
+// someNames returns the names of the first files, and how many more there are.
+func someNames(files []string) string {
+	const most = 4
+	names := make([]string, 0, most)
+	for _, f := range files[:min(len(files), most)] {
+		names = append(names, fmt.Sprintf("%q", filepath.Base(f)))
+	}
+	s := strings.Join(names, ", ")
+	if n := len(files) - most; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
 }
 
 // defaultRestarts is more than the workers that die in a long run by accident. A program

@@ -215,7 +215,7 @@ func testTrainOnAFolder(t *testing.T) {
 	}
 	args := []string{"train", "--in-process", "--steps", "1", "--batch", "1", "--sample=-1", "--data"}
 	_, said, err := execute(t, append(args, dir)...)
-	if want := "data: 1 file of text in " + dir + ", 13.5kB\nwarning: left out 6 files, no text or too large: \"0.bin\", \"1.bin\", \"2.bin\", \"3.bin\" and 2 more\n"; err != nil || !strings.HasPrefix(said, want) {
+	if want := "data: 1 file of text in " + dir + ", 13.5kB: \"" + filepath.Base(file) + "\"\nwarning: left out 6 files, no text or too large: \"0.bin\", \"1.bin\", \"2.bin\", \"3.bin\" and 2 more\n"; err != nil || !strings.HasPrefix(said, want) {
 		t.Errorf("%v, %q, expected %q", err, said, want)
 	}
 	if _, said, err = execute(t, append(args, file)...); err != nil || strings.Contains(said, "data:") || strings.Contains(said, "warning:") {
