@@ -23,11 +23,11 @@ const (
 	flightBytes = 256 << 10
 
 	// flightFiles is the number of files of a kind that are kept in a folder: the newest.
-	// Of more ranks two for each are kept, so that those of one failure stay.
+	// Two files for each rank are kept in any case, so that all of one failure stay.
 	flightFiles = 64
 
-	// flightSkew is how far ahead the clock of another host may be that has the folder,
-	// too.
+	// flightSkew is how far ahead the clock of another host may be that writes to the
+	// same folder.
 	flightSkew = time.Minute
 
 	// flightNone is the name that stands for no folder.
@@ -188,11 +188,11 @@ func writeNew(path, text string) error {
 	return nil
 }
 
-// pruneFlights removes all but the newest files of one kind in a folder, of which it
-// keeps so many. A process that was killed may have left one that is not whole, which
-// counts, too. Their names begin with the time. Files of a time that is still to come are
-// older than all others: the clock was set back since. One failure may have all kinds
-// written, in numbers that have nothing to do with each other.
+// pruneFlights removes all files of one kind in a folder but the newest, of which it
+// leaves as many as keep says. Files that are not whole count, too: a process that was
+// killed may have left them. A file's name begins with its time. One whose time is still
+// to come counts as older than all others, because the clock was set back after it was
+// written. Each kind is counted for itself, since one failure may write files of several.
 func pruneFlights(dir, kind string, keep int) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -203,7 +203,8 @@ func pruneFlights(dir, kind string, keep int) error {
 		_, who, _ := strings.Cut(rest, "-") // behind the time
 		return !ours || !strings.HasPrefix(who, kind) || !strings.HasSuffix(strings.TrimSuffix(who, flightPart), flightSuffix)
 	})
-	// ReadDir has sorted them by time. Order is -1 of one that is to come, 1 of others.
+	// ReadDir has sorted them by time. order is -1 for a time that is still to come, else
+	// 1.
 	last := fmt.Sprint(flightPrefix, time.Now().Add(flightSkew).UnixNano())
 	order := func(e os.DirEntry) int { return -strings.Compare(e.Name(), last) }
 	slices.SortStableFunc(all, func(a, b os.DirEntry) int { return order(a) - order(b) })

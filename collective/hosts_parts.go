@@ -10,7 +10,9 @@ import (
 )
 
 // A part is the bytes that a call has for one rank. Parts lie in one of two orders: by
-// rank (users' buffers), and by route. inside can cut the second, and across each route.
+// rank, as in users' buffers, or by route, so that those for the ranks of a route are
+// together. A call inside a host can cut the second order by route, and a call across
+// hosts can cut what is for one route by host.
 
 // byRoute lists the ranks in the order of routes.
 func (h *hosts) byRoute() []int { return slices.Concat(h.routes...) }
@@ -29,8 +31,9 @@ func scaled(counts []int, from, to int) []int {
 	return out
 }
 
-// reduceScatter folds inside what is for each route, and across what is for each host of
-// it, which scatters what is for several ranks.
+// reduceScatter makes three steps: inside each host a fold of the parts for each route,
+// across each rail a fold of the parts for each host, and, if there is one rail, a
+// scatter inside each host.
 func (h *hosts) reduceScatter(ctx context.Context, r protocol.Request) error {
 	call, wcall := r.Call, widened(r.Call)
 	counts, _ := h.counts(&r)
@@ -72,8 +75,8 @@ func (h *hosts) reduceScatter(ctx context.Context, r protocol.Request) error {
 	return h.within(ctx, protocol.Scatter, protocol.Request{Call: call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local())})
 }
 
-// allGather gathers what several ranks of a route have on this host, then each route
-// across and all routes inside.
+// allGather makes three steps: a gather inside each host if there is one rail, a gather
+// across each rail, and one of all routes inside each host.
 func (h *hosts) allGather(ctx context.Context, r protocol.Request) error {
 	call, ours := r.Call, r.Src
 	counts, _ := h.counts(&r)
@@ -103,8 +106,8 @@ func (h *hosts) allGather(ctx context.Context, r protocol.Request) error {
 	return nil
 }
 
-// broadcast enters the other hosts on the root's rail if it has one, else on the
-// leaders'.
+// broadcast sends across the root's rail if it has one, else across the only one, and
+// then inside the hosts. The root's host broadcasts inside first if the root has no rail.
 func (h *hosts) broadcast(ctx context.Context, r protocol.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
@@ -271,8 +274,8 @@ func regroup(t []byte, sends [][]int, dests []int, l layout) (u []byte, perHost 
 	return slices.Concat(byHost...), perHost
 }
 
-// deliver cuts v, which is (sender by place, destination), by destination. Where hosts
-// are uniform it is all this rank's.
+// deliver gives each destination its parts of v, which lie in the order (sender by place,
+// destination). If hosts are uniform, all of v is for this rank.
 func (h *hosts) deliver(ctx context.Context, call protocol.Call, dst, v []byte, recvs [][]int) error {
 	if h.layout.uniform() {
 		restore(dst, v, recvs[h.pos], h.layout.order)

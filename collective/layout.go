@@ -46,7 +46,7 @@ func (l layout) sizes() []int {
 	return out
 }
 
-// uniform reports whether all hosts have as many ranks.
+// uniform reports whether all hosts have the same number of ranks.
 func (l layout) uniform() bool {
 	return !slices.ContainsFunc(l.hosts, func(ranks []int) bool { return len(ranks) != len(l.hosts[0]) })
 }

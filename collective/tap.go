@@ -15,8 +15,8 @@ import (
 // use lower ones.
 const kindTagged uint32 = 0xe00000
 
-// tapBurst is how many messages are taken in at a time: a rank that sends as fast as this
-// one receives keeps it from nothing else.
+// tapBurst is how many messages are received at a time, so that a rank that sends as fast
+// as this one receives does not keep it from all other work.
 const tapBurst = 256
 
 const (
@@ -24,9 +24,9 @@ const (
 	// soon. While there are so many, the others stay in the queue.
 	tapNews = 256
 
-	// tapKept is how many bytes are kept at most for a comm that makes no call, with
-	// tapCost for each message. They are notices, which may be lost: their sender
-	// leaves out those for which the queue has no room.
+	// tapKept is how many bytes of messages are kept at most for a comm that makes no
+	// call; tapCost is added for each message. These messages may be lost: their sender
+	// also drops those for which the queue has no room.
 	tapKept = 1 << 20
 	tapCost = 128
 )

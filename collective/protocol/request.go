@@ -30,11 +30,12 @@ type Request struct {
 	// is.
 	Recv []int
 
-	// Peer is a rank as the communicator numbers them, which Call.Root need not do.
+	// Peer is a rank by the numbers of this communicator. Call.Root may be one by the
+	// numbers of the whole group.
 	Peer int
 
-	// Step is what this communicator does, where the Call is made in several steps, each
-	// by a communicator of some of the ranks. NoKind: the Call as a whole.
+	// Step is the part of Call that this communicator does, if Call is made in several
+	// steps, each by a communicator of some of the ranks. NoKind: it does all of Call.
 	Step Kind
 }
 

@@ -14,11 +14,12 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// Between two tries of a rank that waits for rank 0.
+// A rank that waits for rank 0 tries to reach it again and again. The pauses between two
+// tries grow from firstPause to maxPause, and dialTime bounds one try.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
-	dialTime   = 5 * time.Second // for one
+	dialTime   = 5 * time.Second
 )
 
 // client asks the server for all views of a store. On rank 0 the server is in this
@@ -45,8 +46,8 @@ type client struct {
 	closing sync.Once
 }
 
-// options returns those of a conn or of the listener. The transport's secret is never
-// empty: without a secret of the world any process that reaches the port may join.
+// options returns the options of a conn or of the listener. The transport's secret is
+// never empty: without a secret of the world any process that reaches the port may join.
 func (c *client) options() *ipc.Options {
 	return &ipc.Options{
 		Hello:     ipc.Peer{Role: ipc.RoleRank, Name: fmt.Sprintf("rank %d of %d", c.world.Rank, c.world.Size)},
@@ -69,8 +70,8 @@ func (c *client) serve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// listen opens rank 0's listener. Where the address is in use it finds out whether a rank
-// 0 of this very job has it.
+// listen opens rank 0's listener. If the address is in use, it finds out whether another
+// process is rank 0 of the same job and listens there.
 func (c *client) listen(ctx context.Context, s *server, o *Options) error {
 	waiter, err := local.NewWaiter()
 	if err != nil {
@@ -165,7 +166,7 @@ func join(ctx context.Context, conn ipc.Conn, w World) (run []byte, err error) {
 	return nil, fmt.Errorf("%w: message of kind %d instead of a welcome", ErrProtocol, answer.kind)
 }
 
-// ours returns the error of a transport with the sentinel of this package that it means.
+// ours adds to an error of a transport the sentinel of this package that stands for it.
 func ours(err error) error {
 	switch {
 	case errors.Is(err, ipc.ErrSecret):
@@ -315,7 +316,7 @@ func (c *client) do(ctx context.Context, kind uint32, q request) (message, error
 	}
 }
 
-// replied returns the error that a reply is, nil for the others.
+// replied returns the error that a reply carries, nil if it is no error.
 func replied(m message) error {
 	if m.kind != kindError {
 		return nil

@@ -11,7 +11,7 @@ import (
 // Counters are what a device did so far.
 type Counters struct {
 	Launches  uint64            // of kernels, but for those in graphs
-	Products  uint64            // of a library, among the launches and captured
+	Products  uint64            // by a library: launched, or captured in graphs
 	Captures  uint64            // of graphs
 	Replays   uint64            // launches of graphs
 	HostSteps map[string]uint64 // that ran on the host, by operation and dtype

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// A block of a reduction folds so many elements of a row at most, or so many rows.
+// A block of threads folds at most rowPart elements of a row, or columnPart rows.
 const (
 	rowPart    = 8192
 	columnPart = 1024
@@ -50,7 +50,7 @@ func foldOf(op tensor.Op, d tensor.DType) (f fold, ok bool) {
 	return f, f.name != "" && !d.IsStorage()
 }
 
-// reduction adds op of x over dims, none of which stand for all. out is dense.
+// reduction adds op of x over dims; an empty list is all dims. out is dense.
 func (k *kernel) reduction(op tensor.Op, out, x compile.Operand, dims []int64) {
 	f, ok := foldOf(op, x.DType)
 	switch {
@@ -64,7 +64,7 @@ func (k *kernel) reduction(op tensor.Op, out, x compile.Operand, dims []int64) {
 	count := x.Shape.Elems() / out.Shape.Elems()
 	switch {
 	case count == 0 && op == tensor.OpAny:
-		f.name = "sum" // no truth is one, which no largest element says
+		f.name = "sum" // of no elements it is 0, and max of none has no value
 	case count == 0 && op == tensor.OpAll:
 		f.name = "prod"
 	}
@@ -86,8 +86,8 @@ func (k *kernel) reduction(op tensor.Op, out, x compile.Operand, dims []int64) {
 	}
 }
 
-// middle returns a dense x as outer x rows x columns, of which the reduction over dims
-// folds the rows, and whether x is that.
+// middle reports whether x is dense and has the form outer x rows x columns, of which a
+// reduction over dims folds the rows, and returns these sizes.
 func middle(x compile.Operand, dims []int64) (outer, rows, columns int, ok bool) {
 	outer, rows, columns = 1, 1, 1
 	for i, n := range x.Shape {
@@ -205,7 +205,8 @@ func number(d tensor.DType, x float64) any {
 	return uint64(int64(x))
 }
 
-// maxPlaces is the most elements of a row whose place of the largest is looked for.
+// maxPlaces is the most elements of a row in which a kernel looks for the place of the
+// largest or smallest.
 const maxPlaces = 1 << 22
 
 // place adds argmax or argmin.

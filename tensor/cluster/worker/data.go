@@ -19,11 +19,13 @@ const (
 	// More requests wait in the connection.
 	maxPulls = 64
 
-	// maxPush is the largest upload that is read from a connection, with or without
-	// memory for it. A larger one is a mistake.
+	// maxPush is the size of the largest upload that is read from a connection, whether
+	// or not there is memory for it. A client that sends a larger one breaks the
+	// protocol.
 	maxPush = 64 << 30
 
-	// drain is the size of the buffer into which uploads are read that have no memory.
+	// drain is the size of the buffer into which an upload is read, and dropped, when the
+	// arena has no memory for it.
 	drain = 1 << 20
 )
 

@@ -130,8 +130,8 @@ func (k *seeker) join(ctx context.Context) error {
 	return err
 }
 
-// tellOver tells the dispatcher, if there is one, that a session is over which has
-// outlived another dispatcher.
+// tellOver tells the dispatcher, if there is one, that a session has ended. The session
+// has begun under a dispatcher that died.
 func (k *seeker) tellOver(ctx context.Context, session uint64) error {
 	if k.came != nil {
 		return nil

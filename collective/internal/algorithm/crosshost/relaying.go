@@ -4,7 +4,7 @@ import "github.com/ringside-go/ringside/collective/protocol"
 
 // relaying is the broadcast of a large buffer: the root sends each of the others another
 // part, and they pass theirs on to each other chunk by chunk as it comes. No rank sends
-// or receives more than the buffer once.
+// or receives more than the buffer once. Its methods are those of job.
 type relaying struct {
 	c     *Comm
 	buf   []byte
