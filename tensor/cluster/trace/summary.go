@@ -71,137 +71,176 @@ type span struct{ from, to float64 }
 
 // Summarize computes the summary of a file.
 func Summarize(f *File) *Summary {
-	s := &Summary{Lost: f.Lost + f.Dropped}
+	s := &summing{
+		Summary: &Summary{Lost: f.Lost + f.Dropped}, file: f, ops: map[string]*Item{}, phases: map[string]*Item{}, lanes: map[int]*Lane{},
+		alive: map[int]span{}, programs: map[int][]span{}, beside: map[int][]span{}, begun: map[string]*Event{},
+	}
 	s.Matched, s.Alone = f.Arrows()
 	first, last := bounds(f)
 	s.Seconds = (last - first) / 1e6
-	ops, phases := map[string]*Item{}, map[string]*Item{}
-	add := func(m map[string]*Item, name string, micros, bytes float64) {
-		x := m[name]
-		if x == nil {
-			x = &Item{Name: name}
-			m[name] = x
-		}
-		x.Count, x.Seconds, x.Bytes = x.Count+1, x.Seconds+micros/1e6, x.Bytes+bytes
-	}
-	lanes := map[int]*Lane{}
-	programs, beside := map[int][]span{}, map[int][]span{}
-	marks := f.pick(func(e *Event) bool { return e.Phase+e.Cat == "i"+catStepMark })
-	trained := func(e *Event) bool {
-		return len(marks) > 0 && e.TS > marks[0].TS && e.TS <= marks[len(marks)-1].TS
-	}
-	begun := map[string]*Event{}
-	alive := map[int]span{} // of processes with work
+	s.marks = f.pick(func(e *Event) bool { return e.Phase+e.Cat == "i"+catStepMark })
 	for i := range f.Events {
-		e := &f.Events[i]
-		l := lanes[e.PID]
-		if l == nil {
-			l = &Lane{Name: f.Processes[e.PID], process: e.PID}
-			lanes[e.PID] = l
-		}
-		took := e.end() - e.TS
-		if e.Phase == "X" {
-			a, ok := alive[e.PID]
-			if !ok {
-				a = span{e.TS, e.end()}
-			}
-			alive[e.PID] = span{min(a.from, e.TS), max(a.to, e.end())}
-		}
-		switch e.Phase + e.Cat {
-		case "X" + catMessage:
-			l.Working += took / 1e6
-			add(phases, phaseMessage, took, 0)
-		case "X" + catProgram:
-			add(phases, phaseRun, took, 0)
-			programs[e.PID] = append(programs[e.PID], span{e.TS, e.end()})
-		case "X" + catCompile:
-			add(phases, phaseCompile, took, 0)
-		case "X" + catStep:
-			add(ops, e.Name, took, e.number("bytes"))
-		case "X" + catCollective:
-			l.Working -= took / 1e6
-			l.Waiting += took / 1e6
-			add(phases, phaseWait, took, e.number("bytes"))
-		case "X" + catCall:
-			l.rank = true
-			l.Waiting += took / 1e6
-			add(phases, phaseCalls, took, e.number("bytes"))
-			add(ops, e.Name, took, e.number("bytes"))
-		case "b" + catCollective:
-			begun[fmt.Sprint(e.PID, e.ID)] = e
-		case "e" + catCollective:
-			if b := begun[fmt.Sprint(e.PID, e.ID)]; b != nil {
-				beside[e.PID] = append(beside[e.PID], span{b.TS, e.TS})
-			}
-		case "X" + catWait:
-			l.client = true
-			s.RoundTrips++
-			if trained(e) {
-				s.PerStep.RoundTrips++
-			}
-			l.Working -= took / 1e6
-			l.Waiting += took / 1e6
-			add(phases, phaseAnswer, took, 0)
-		case "X" + catClient:
-			l.client = true
-			if e.Name == "submit" {
-				l.Working += took / 1e6
-				add(phases, phaseSubmit, took, 0)
-			} else {
-				s.Sent.Count++
-				s.Sent.Bytes += e.number("bytes")
-				if trained(e) {
-					s.PerStep.Messages++
-					s.PerStep.MessageBytes += e.number("bytes")
-				}
-			}
-		case "i" + catClient:
-			x := &s.Uploads
-			if e.Name == "read" {
-				x = &s.Reads
-			} else if e.Name != "upload" {
-				continue
-			}
-			x.Count += int(e.number("tensors"))
-			x.Bytes += e.number("bytes")
-			if trained(e) && x == &s.Uploads {
-				s.PerStep.UploadBytes += e.number("bytes")
-			}
-		}
+		s.add(&f.Events[i])
 	}
-	for pid, spans := range beside {
+	for pid, spans := range s.beside {
 		for _, x := range union(spans) {
 			s.Overlapped += (x.to - x.from) / 1e6
-			s.Hidden += covered(programs[pid], x) / 1e6
+			s.Hidden += covered(s.programs[pid], x) / 1e6
 		}
 	}
-	subtract(phases, phaseMessage, phaseRun, phaseCompile, phaseWait)
-	subtract(phases, phaseSubmit, phaseAnswer)
-	if n := len(marks); n > 1 {
-		if s.Steps = int(min(marks[n-1].number("step"), 1e12) - marks[0].number("step")); s.Steps > 0 {
-			n, p := float64(s.Steps), &s.PerStep
-			s.StepTime = (marks[len(marks)-1].TS - marks[0].TS) / 1e6 / n
-			p.RoundTrips, p.Messages, p.MessageBytes, p.UploadBytes = p.RoundTrips/n, p.Messages/n, p.MessageBytes/n, p.UploadBytes/n
+	subtract(s.phases, phaseMessage, phaseRun, phaseCompile, phaseWait)
+	subtract(s.phases, phaseSubmit, phaseAnswer)
+	s.perStep()
+	s.endLanes()
+	s.Ops, s.Phases = longestFirst(s.ops), longestFirst(s.phases)
+	return s.Summary
+}
+
+// summing is a summary that is being computed.
+type summing struct {
+	*Summary
+	file             *File
+	ops, phases      map[string]*Item
+	lanes            map[int]*Lane
+	alive            map[int]span // of processes with work: from its first to its last
+	programs, beside map[int][]span
+	begun            map[string]*Event // collectives beside other work, by process and id
+	marks            []*Event          // the ends of steps of training
+}
+
+// count adds an event to the item of m with that name.
+func count(m map[string]*Item, name string, micros, bytes float64) {
+	x := m[name]
+	if x == nil {
+		x = &Item{Name: name}
+		m[name] = x
+	}
+	x.Count, x.Seconds, x.Bytes = x.Count+1, x.Seconds+micros/1e6, x.Bytes+bytes
+}
+
+// trained reports whether e lies between the first mark and the last.
+func (s *summing) trained(e *Event) bool {
+	return len(s.marks) > 0 && e.TS > s.marks[0].TS && e.TS <= s.marks[len(s.marks)-1].TS
+}
+
+// add adds an event.
+func (s *summing) add(e *Event) {
+	l := s.lanes[e.PID]
+	if l == nil {
+		l = &Lane{Name: s.file.Processes[e.PID], process: e.PID}
+		s.lanes[e.PID] = l
+	}
+	took := e.end() - e.TS
+	if e.Phase == "X" {
+		a, ok := s.alive[e.PID]
+		if !ok {
+			a = span{e.TS, e.end()}
+		}
+		s.alive[e.PID] = span{min(a.from, e.TS), max(a.to, e.end())}
+	}
+	switch e.Phase + e.Cat {
+	case "X" + catMessage:
+		l.Working += took / 1e6
+		count(s.phases, phaseMessage, took, 0)
+	case "X" + catProgram:
+		count(s.phases, phaseRun, took, 0)
+		s.programs[e.PID] = append(s.programs[e.PID], span{e.TS, e.end()})
+	case "X" + catCompile:
+		count(s.phases, phaseCompile, took, 0)
+	case "X" + catStep:
+		count(s.ops, e.Name, took, e.number("bytes"))
+	case "X" + catCollective:
+		l.Working -= took / 1e6
+		l.Waiting += took / 1e6
+		count(s.phases, phaseWait, took, e.number("bytes"))
+	case "X" + catCall:
+		l.rank = true
+		l.Waiting += took / 1e6
+		count(s.phases, phaseCalls, took, e.number("bytes"))
+		count(s.ops, e.Name, took, e.number("bytes"))
+	case "b" + catCollective:
+		s.begun[fmt.Sprint(e.PID, e.ID)] = e
+	case "e" + catCollective:
+		if b := s.begun[fmt.Sprint(e.PID, e.ID)]; b != nil {
+			s.beside[e.PID] = append(s.beside[e.PID], span{b.TS, e.TS})
+		}
+	default:
+		s.addClient(e, l, took)
+	}
+}
+
+// addClient adds an event of a client, which took so many microseconds.
+func (s *summing) addClient(e *Event, l *Lane, took float64) {
+	trained := s.trained(e)
+	switch e.Phase + e.Cat {
+	case "X" + catWait:
+		l.client = true
+		s.RoundTrips++
+		if trained {
+			s.PerStep.RoundTrips++
+		}
+		l.Working -= took / 1e6
+		l.Waiting += took / 1e6
+		count(s.phases, phaseAnswer, took, 0)
+	case "X" + catClient:
+		l.client = true
+		if e.Name == "submit" {
+			l.Working += took / 1e6
+			count(s.phases, phaseSubmit, took, 0)
+			return
+		}
+		s.Sent.Count++
+		s.Sent.Bytes += e.number("bytes")
+		if trained {
+			s.PerStep.Messages++
+			s.PerStep.MessageBytes += e.number("bytes")
+		}
+	case "i" + catClient:
+		x := &s.Uploads
+		if e.Name == "read" {
+			x = &s.Reads
+		} else if e.Name != "upload" {
+			return
+		}
+		x.Count += int(e.number("tensors"))
+		x.Bytes += e.number("bytes")
+		if trained && x == &s.Uploads {
+			s.PerStep.UploadBytes += e.number("bytes")
 		}
 	}
-	for _, pid := range slices.Sorted(maps.Keys(lanes)) {
-		l, at := lanes[pid], alive[pid]
+}
+
+// perStep divides what was counted between the marks by the steps between them.
+func (s *summing) perStep() {
+	last := len(s.marks) - 1
+	if last < 1 {
+		return
+	}
+	if s.Steps = int(min(s.marks[last].number("step"), 1e12) - s.marks[0].number("step")); s.Steps > 0 {
+		n, p := float64(s.Steps), &s.PerStep
+		s.StepTime = (s.marks[last].TS - s.marks[0].TS) / 1e6 / n
+		p.RoundTrips, p.Messages, p.MessageBytes, p.UploadBytes = p.RoundTrips/n, p.Messages/n, p.MessageBytes/n, p.UploadBytes/n
+	}
+}
+
+// endLanes adds the time in which the processes had nothing to do, and lists them.
+func (s *summing) endLanes() {
+	for _, pid := range slices.Sorted(maps.Keys(s.lanes)) {
+		l, at := s.lanes[pid], s.alive[pid]
 		if at == (span{}) {
 			continue // it has counters alone
 		}
 		if idle := (at.to-at.from)/1e6 - l.Working - l.Waiting; l.client {
-			phases[phaseRecord] = &Item{Name: phaseRecord, Count: 1, Seconds: max(idle, 0)}
+			s.phases[phaseRecord] = &Item{Name: phaseRecord, Count: 1, Seconds: max(idle, 0)}
 			l.Working += max(idle, 0)
 		} else if l.rank {
-			add(phases, phaseCompute, 1e6*max(idle, 0), 0)
+			count(s.phases, phaseCompute, 1e6*max(idle, 0), 0)
 			l.Working += max(idle, 0)
 		} else {
-			add(phases, phaseIdle, 1e6*max(idle, 0), 0)
+			count(s.phases, phaseIdle, 1e6*max(idle, 0), 0)
 		}
 		s.Lanes = append(s.Lanes, *l)
 	}
-	s.Ops, s.Phases = longestFirst(ops), longestFirst(phases)
-	return s
 }
 
 // bounds returns the first and the last time of a file.
