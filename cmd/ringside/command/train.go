@@ -24,23 +24,35 @@ import (
 )
 
 func newTrain() *cobra.Command {
-	var (
-		model, path string
-		asJSON      bool
-		logDir      string
-		profile     string
-		o           train.Options
-		at          place
-		apart       apartFlags
-		restarts    int
-		elastic     bool
-		live        livePage
-		samples     int
-	)
+	var t trainFlags
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "train a model on real data and evaluate it on what was held out",
-		Long: `Train trains a model through a running dispatcher, or starts a cluster of its own for the time, or does it in
+		Long:  trainHelp + modelList() + trainDataHelp,
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+	}
+	t.add(c.Flags())
+	return c
+}
+
+// trainFlags are the flags of train.
+type trainFlags struct {
+	model, path string
+	asJSON      bool
+	logDir      string
+	profile     string
+	o           train.Options
+	at          place
+	apart       apartFlags
+	restarts    int
+	elastic     bool
+	live        livePage
+	samples     int
+}
+
+// trainHelp is the text before the list of models, trainDataHelp that after it.
+const trainHelp = `Train trains a model through a running dispatcher, or starts a cluster of its own for the time, or does it in
 this process (--in-process). An interrupt, SIGTERM or the end of the terminal ends the training between two steps; weights
 (--save) and a checkpoint (--checkpoint) are saved and the summary so far is printed. The exit status is then 130, of SIGTERM
 143.
@@ -73,113 +85,147 @@ bytes the gradients of data parallelism have for each of them, and a digest of i
 same for all.
 
 Models:
-` + modelList() + `
+`
+
+const trainDataHelp = `
 Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
-the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "sample-every", "workers", "stages", "micro-batches", "exact"); err != nil {
-				return err
-			}
-			switch {
-			case restarts < 0:
-				return usagef("--restarts %d: expected at least 0", restarts)
-			case elastic && (o.Checkpoint == "" && o.Resume == "" || o.Every == 0 && o.Resume == ""):
-				return usagef("--elastic: expected checkpoints during the run as well (--checkpoint and --every)")
-			case elastic && (at.inProcess || at.mesh != "" || at.auto || at.zero1 || at.file != "" || at.stages != 0):
-				return usagef("--elastic and --in-process, --mesh, --auto-shard, --zero1, --config, --stages exclude each other: more workers have smaller parts of a batch")
-			case restarts > 0 && cmd.Flags().Changed("restarts") && o.Checkpoint == "" && o.Resume == "":
-				return usagef("--restarts %d: expected a checkpoint to go on from as well (--checkpoint)", restarts)
-			}
-			if cmd.Flags().Changed("sample") && o.Sample == 0 {
-				o.Sample = -1
-			}
-			if samples > 0 {
-				o.Samples = &train.Samples{Every: samples, Wrote: func(int, string) {}}
-			}
-			m, err := train.Find(model)
-			if err != nil {
-				return usagef("--model: %v", err)
-			}
-			if err := apart.check(cmd.Flags(), &o, &at); err != nil {
-				return err
-			}
-			if err := at.cutInStages(m, o.Batch); err != nil {
-				return asTyped(cmd.Flags(), err)
-			}
-			o.NameParams = at.file != "" || at.staged != nil
-			if err := live.check(); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("hosts") && at.hosts != 1 {
-				if live.addr != "" {
-					return usagef("--hosts and --http exclude each other: the page would be in a network of its own")
-				}
-				return onTwoHosts(cmd, &at)
-			}
-			if apart.method != "" && live.addr != "" {
-				return usagef("--outer and --http exclude each other: its peers share no cluster")
-			}
-			if apart.method != "" && at.rec.wanted() {
-				return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
-			}
-			if err := live.listen(); err != nil {
-				return err
-			}
-			defer live.end()
-			d, err := loadData(m, path)
-			if err != nil {
-				return err
-			}
-			sayFiles(cmd.ErrOrStderr(), path, d)
-			if profile != "" {
-				stop, err := profileTo(profile)
-				if err != nil {
-					return err
-				}
-				defer stop()
-			}
-			if apart.method != "" {
-				return apart.train(cmd, m, d, &o, &at, asJSON)
-			}
-			var log *lossLog
-			if logDir != "" {
-				if log, err = newLossLog(logDir, o.Resume != ""); err != nil {
-					return err
-				}
-			}
-			return runTrain(cmd, m, d, &o, &at, endurance{restarts, elastic}, log, &live, asJSON)
-		},
+the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`
+
+// add defines the flags.
+func (t *trainFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&t.model, "model", "qwen3-tiny", "which model")
+	f.StringVar(&t.path, "data", "", "folder of images in IDX files, or a file or folder of text")
+	f.IntVar(&t.o.Steps, "steps", 0, "optimizer steps (default: the model's)")
+	f.IntVar(&t.o.Batch, "batch", 0, "examples in a batch (default: the model's)")
+	f.IntVar(&t.o.Accumulate, "accumulate", 0, "batches in a step, whose gradients are added up (default 1)")
+	f.BoolVar(&t.o.Recompute, "recompute", false, "keep only what lies between layers and compute the rest again: less memory, more time")
+	f.Float64Var(&t.o.LR, "lr", 0, "peak learning rate (default: the model's)")
+	f.Uint64Var(&t.o.Seed, "seed", 0, "of the weights and of the order of the examples")
+	f.IntVar(&t.o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
+	f.StringVar(&t.o.Load, "load", "", "weights to begin with: a safetensors file, a folder with a model.safetensors, or else a checkpoint's folder")
+	f.StringVar(&t.o.Save, "save", "", "safetensors file to save the weights to; beside model.safetensors a config.json is written, for loaders of other libraries")
+	f.StringVar(&t.o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
+	f.IntVar(&t.o.Every, "every", 0, "save the checkpoint after every so many steps, too")
+	f.IntVar(&t.restarts, "restarts", defaultRestarts, "with --checkpoint, go on by itself from the last one so many times when a worker dies")
+	f.BoolVar(&t.elastic, "elastic", false, "with --checkpoint and --every, use workers that join the dispatcher from the next checkpoint on")
+	f.StringVar(&t.o.Resume, "resume", "", "folder with the checkpoint to go on from")
+	f.IntVar(&t.o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
+	f.IntVar(&t.samples, "sample-every", 0, "have a language model write such a sample after every so many steps, too, for --http, --log-dir, top and pages")
+	f.StringVar(&t.o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
+	f.BoolVar(&t.asJSON, "json", false, "end with one JSON object on standard output")
+	f.StringVar(&t.logDir, "log-dir", "", "folder for losses.jsonl (a JSON object a line for each loss as it is read, again for steps that are taken again, and one in the end), losses.csv, and a file of events for TensorBoard")
+	f.StringVar(&t.profile, "cpuprofile", "", "file for a profile of this process, for go tool pprof; with --in-process of the training as well")
+	t.at.flags(f)
+	t.at.stageFlags(f)
+	t.at.rec.flags(f)
+	t.live.flags(f)
+	t.apart.add(f, &t.o.Inner)
+}
+
+// check checks the flags, completes the options by them and returns the model.
+func (t *trainFlags) check(cmd *cobra.Command) (*train.Model, error) {
+	flags, o, at := cmd.Flags(), &t.o, &t.at
+	if err := positive(flags, "steps", "batch", "accumulate", "lr", "loss-every", "every", "sample-every", "workers", "stages", "micro-batches", "exact"); err != nil {
+		return nil, err
 	}
-	f := c.Flags()
-	f.StringVar(&model, "model", "qwen3-tiny", "which model")
-	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text")
-	f.IntVar(&o.Steps, "steps", 0, "optimizer steps (default: the model's)")
-	f.IntVar(&o.Batch, "batch", 0, "examples in a batch (default: the model's)")
-	f.IntVar(&o.Accumulate, "accumulate", 0, "batches in a step, whose gradients are added up (default 1)")
-	f.BoolVar(&o.Recompute, "recompute", false, "keep only what lies between layers and compute the rest again: less memory, more time")
-	f.Float64Var(&o.LR, "lr", 0, "peak learning rate (default: the model's)")
-	f.Uint64Var(&o.Seed, "seed", 0, "of the weights and of the order of the examples")
-	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
-	f.StringVar(&o.Load, "load", "", "weights to begin with: a safetensors file, a folder with a model.safetensors, or else a checkpoint's folder")
-	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to; beside model.safetensors a config.json is written, for loaders of other libraries")
-	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
-	f.IntVar(&o.Every, "every", 0, "save the checkpoint after every so many steps, too")
-	f.IntVar(&restarts, "restarts", defaultRestarts, "with --checkpoint, go on by itself from the last one so many times when a worker dies")
-	f.BoolVar(&elastic, "elastic", false, "with --checkpoint and --every, use workers that join the dispatcher from the next checkpoint on")
-	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
-	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
-	f.IntVar(&samples, "sample-every", 0, "have a language model write such a sample after every so many steps, too, for --http, --log-dir, top and pages")
-	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
-	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
-	f.StringVar(&logDir, "log-dir", "", "folder for losses.jsonl (a JSON object a line for each loss as it is read, again for steps that are taken again, and one in the end), losses.csv, and a file of events for TensorBoard")
-	f.StringVar(&profile, "cpuprofile", "", "file for a profile of this process, for go tool pprof; with --in-process of the training as well")
-	at.flags(f)
-	at.stageFlags(f)
-	at.rec.flags(f)
-	live.flags(f)
-	apart.add(f, &o.Inner)
-	return c
+	if err := t.checkEndurance(flags); err != nil {
+		return nil, err
+	}
+	if flags.Changed("sample") && o.Sample == 0 {
+		o.Sample = -1
+	}
+	if t.samples > 0 {
+		o.Samples = &train.Samples{Every: t.samples, Wrote: func(int, string) {}}
+	}
+	m, err := train.Find(t.model)
+	if err != nil {
+		return nil, usagef("--model: %v", err)
+	}
+	if err := t.apart.check(flags, o, at); err != nil {
+		return nil, err
+	}
+	if err := at.cutInStages(m, o.Batch); err != nil {
+		return nil, asTyped(flags, err)
+	}
+	o.NameParams = at.file != "" || at.staged != nil
+	if err := t.live.check(); err != nil {
+		return nil, err
+	}
+	return m, t.checkLive(flags)
+}
+
+// checkEndurance checks what is done about workers that die or join.
+func (t *trainFlags) checkEndurance(f *pflag.FlagSet) error {
+	o, at := &t.o, &t.at
+	switch {
+	case t.restarts < 0:
+		return usagef("--restarts %d: expected at least 0", t.restarts)
+	case t.elastic && (o.Checkpoint == "" && o.Resume == "" || o.Every == 0 && o.Resume == ""):
+		return usagef("--elastic: expected checkpoints during the run as well (--checkpoint and --every)")
+	case t.elastic && (at.inProcess || at.mesh != "" || at.auto || at.zero1 || at.file != "" || at.stages != 0):
+		return usagef("--elastic and --in-process, --mesh, --auto-shard, --zero1, --config, --stages exclude each other: more workers have smaller parts of a batch")
+	case t.restarts > 0 && f.Changed("restarts") && o.Checkpoint == "" && o.Resume == "":
+		return usagef("--restarts %d: expected a checkpoint to go on from as well (--checkpoint)", t.restarts)
+	}
+	return nil
+}
+
+// checkLive refuses to show or to record what no single cluster of this host does.
+func (t *trainFlags) checkLive(f *pflag.FlagSet) error {
+	hosts, outer := t.severalHosts(f), t.apart.method != ""
+	switch {
+	case hosts && t.live.addr != "":
+		return usagef("--hosts and --http exclude each other: the page would be in a network of its own")
+	case hosts:
+		return nil
+	case outer && t.live.addr != "":
+		return usagef("--outer and --http exclude each other: its peers share no cluster")
+	case outer && t.at.rec.wanted():
+		return usagef("--outer and --trace, --log exclude each other: its peers share no cluster")
+	}
+	return nil
+}
+
+// severalHosts reports whether the run is one on two hosts that it makes.
+func (t *trainFlags) severalHosts(f *pflag.FlagSet) bool {
+	return f.Changed("hosts") && t.at.hosts != 1
+}
+
+// run is the command.
+func (t *trainFlags) run(cmd *cobra.Command) error {
+	m, err := t.check(cmd)
+	if err != nil {
+		return err
+	}
+	if t.severalHosts(cmd.Flags()) {
+		return onTwoHosts(cmd, &t.at)
+	}
+	if err := t.live.listen(); err != nil {
+		return err
+	}
+	defer t.live.end()
+	d, err := loadData(m, t.path)
+	if err != nil {
+		return err
+	}
+	sayFiles(cmd.ErrOrStderr(), t.path, d)
+	if t.profile != "" {
+		stop, err := profileTo(t.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	if t.apart.method != "" {
+		return t.apart.train(cmd, m, d, &t.o, &t.at, t.asJSON)
+	}
+	var log *lossLog
+	if t.logDir != "" {
+		if log, err = newLossLog(t.logDir, t.o.Resume != ""); err != nil {
+			return err
+		}
+	}
+	return runTrain(cmd, m, d, &t.o, &t.at, endurance{t.restarts, t.elastic}, log, &t.live, t.asJSON)
 }
 
 func modelList() string {

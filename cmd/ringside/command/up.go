@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/shm/limits"
@@ -53,22 +55,33 @@ func boundsOfSession(session, memory int64, work int, free limits.Memory) string
 }
 
 func newUp() *cobra.Command {
-	var (
-		workers, work   int
-		batch           int
-		session, memory int64
-		addr, far       string
-		flight          string
-		known           keys
-		place, on       string
-		ranks           string // see collectivesFlag
-		rec             recording
-		live            livePage
-	)
+	var u upFlags
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a dispatcher and workers until interrupted",
-		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts
+		Long:  upHelp,
+		Args:  noArgs,
+		RunE:  serving(func(cmd *cobra.Command, _ []string) error { return u.run(cmd) }),
+	}
+	u.add(c.Flags())
+	return c
+}
+
+// upFlags are the flags of up.
+type upFlags struct {
+	workers, work   int
+	batch           int
+	session, memory int64
+	addr, far       string
+	flight          string
+	known           keys
+	place, on       string
+	ranks           string // see collectivesFlag
+	rec             recording
+	live            livePage
+}
+
+const upHelp = `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts
 one again that dies. When a worker dies its sessions end. When the dispatcher dies, sessions go on
 that have one worker of this host; those of several workers or of other hosts are told to begin
 again. An interrupt ends all processes and leaves nothing behind. While it runs, clients of this user
@@ -93,121 +106,144 @@ GPUs can be used.
 
 Each client costs the dispatcher and its worker a descriptor. Clients for which none is left are
 refused; a quarter of them, at most 256, is kept for workers and for commands such as top. To have
-more: ulimit -n before up.`,
-		Args: noArgs,
-		RunE: serving(func(cmd *cobra.Command, _ []string) error {
-			log := logger(cmd)
-			given := 0 // as many as there are GPUs
-			if cmd.Flags().Changed("workers") {
-				given = workers
-			}
-			if workers < 1 || workers > cluster.MaxWorkers {
-				return usagef("-n %d: expected 1 to %d workers", workers, cluster.MaxWorkers)
-			}
-			if err := checkBatch(batch); err != nil {
-				return err
-			}
-			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
-				return err
-			}
-			if _, err := segmentsIn(place); err != nil {
-				return err
-			}
-			if err := live.check(); err != nil {
-				return err
-			}
-			where, err := parseDevices(on)
-			if err != nil {
-				return err
-			}
-			args, err := where.workerArgs(ranks)
-			if err != nil {
-				return err
-			}
-			addr, err := listenAddr(addr, far, false)
-			if err != nil {
-				return err
-			}
-			if _, _, err := known.read(); err != nil {
-				return err
-			}
-			if err := unused(cmd.Context(), addr); err != nil {
-				return err
-			}
-			if err := live.listen(); err != nil {
-				return err
-			}
-			defer live.end()
-			devices, err := where.forWorkers(cmd, given, workers)
-			if err != nil {
-				return err
-			}
-			workers = len(devices)
-			c, err := startCluster(cmd.Context(), &cluster.Options{
-				Workers: workers, Devices: devices, Args: args, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Shm: place, MaxWork: work, Batch: batch, Flight: flight, Addr: addr, ListenTCP: far, SecretFile: known.file, TLS: known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
-			})
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := rec.of(cmd.Context(), c); err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			for _, p := range c.Parts() {
-				fmt.Fprintf(out, "%s: process %d%s\n", p.Child, p.PID, onGPU(p.Device))
-			}
-			fmt.Fprintln(out, boundsOfSession(session, memory, work, freeIn(place)))
-			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
-			if far != "" {
-				fmt.Fprintf(out, "other hosts join at %s\n", far)
-			}
-			if err := live.begin(cmd, out, "cluster at "+c.Addr(), nil, c.Addr(), nil); err != nil {
-				return err
-			}
-			defer live.end() // before the cluster
-			ready(cmd)
-			var over <-chan struct{} // of the trace, before ours
-			if rec.Recorder != nil {
-				over = rec.Done()
-			}
-			for ended := false; !ended; {
-				select {
-				case <-over:
-					log.Warn("the trace has ended: the dispatcher it was of is gone")
-					over = nil
-				case <-c.Done():
-					ended = true
-				case <-cmd.Context().Done():
-					ended = true
-				}
-			}
-			if e := rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); e != nil {
-				log.Warn("the trace ends early", "err", e)
-			}
-			if cmd.Context().Err() == nil {
-				return c.Wait()
-			}
-			if err := c.Close(); err != nil {
-				return err
-			}
-			fmt.Fprintln(out, "ended")
-			return nil
-		}),
+more: ulimit -n before up.`
+
+// add defines the flags.
+func (u *upFlags) add(f *pflag.FlagSet) {
+	f.IntVarP(&u.workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers; on GPUs the default is one for each")
+	f.Int64Var(&u.session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
+	f.Int64Var(&u.memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
+	deviceFlag(f, &u.on, "workers compute")
+	collectivesFlag(f, &u.ranks)
+	shmFlag(f, &u.place)
+	workFlag(f, &u.work)
+	batchFlag(f, &u.batch)
+	flightFlag(f, &u.flight, "the dispatcher's last events and workers' last collectives when a session is lost")
+	f.StringVar(&u.far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
+	u.known.flags(f)
+	u.rec.flags(f)
+	u.live.flags(f)
+	f.StringVar(&u.addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
+}
+
+// check checks the flags that no other process is needed for, and returns where the
+// workers compute and their arguments.
+func (u *upFlags) check() (where devices, args func(cluster.Child) []string, err error) {
+	if u.workers < 1 || u.workers > cluster.MaxWorkers {
+		return where, nil, usagef("-n %d: expected 1 to %d workers", u.workers, cluster.MaxWorkers)
 	}
-	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers; on GPUs the default is one for each")
-	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
-	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
-	deviceFlag(c.Flags(), &on, "workers compute")
-	collectivesFlag(c.Flags(), &ranks)
-	shmFlag(c.Flags(), &place)
-	workFlag(c.Flags(), &work)
-	batchFlag(c.Flags(), &batch)
-	flightFlag(c.Flags(), &flight, "the dispatcher's last events and workers' last collectives when a session is lost")
-	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
-	known.flags(c.Flags())
-	rec.flags(c.Flags())
-	live.flags(c.Flags())
-	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
-	return c
+	if err := checkBatch(u.batch); err != nil {
+		return where, nil, err
+	}
+	if err := mebibytes(map[string]int64{"session-mib": u.session, "memory-mib": u.memory}); err != nil {
+		return where, nil, err
+	}
+	if _, err := segmentsIn(u.place); err != nil {
+		return where, nil, err
+	}
+	if err := u.live.check(); err != nil {
+		return where, nil, err
+	}
+	if where, err = parseDevices(u.on); err != nil {
+		return where, nil, err
+	}
+	args, err = where.workerArgs(u.ranks)
+	return where, args, err
+}
+
+// run is the command.
+func (u *upFlags) run(cmd *cobra.Command) error {
+	where, args, err := u.check()
+	if err != nil {
+		return err
+	}
+	addr, err := listenAddr(u.addr, u.far, false)
+	if err != nil {
+		return err
+	}
+	if _, _, err := u.known.read(); err != nil {
+		return err
+	}
+	if err := unused(cmd.Context(), addr); err != nil {
+		return err
+	}
+	if err := u.live.listen(); err != nil {
+		return err
+	}
+	defer u.live.end()
+	c, err := u.start(cmd, addr, where, args)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := u.rec.of(cmd.Context(), c); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	u.say(out, c)
+	if err := u.live.begin(cmd, out, "cluster at "+c.Addr(), nil, c.Addr(), nil); err != nil {
+		return err
+	}
+	defer u.live.end() // before the cluster
+	ready(cmd)
+	u.wait(cmd, c)
+	if cmd.Context().Err() == nil {
+		return c.Wait()
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "ended")
+	return nil
+}
+
+// start starts the cluster.
+func (u *upFlags) start(cmd *cobra.Command, addr string, where devices, args func(cluster.Child) []string) (*cluster.Cluster, error) {
+	given := 0 // as many as there are GPUs
+	if cmd.Flags().Changed("workers") {
+		given = u.workers
+	}
+	each, err := where.forWorkers(cmd, given, u.workers)
+	if err != nil {
+		return nil, err
+	}
+	return startCluster(cmd.Context(), &cluster.Options{
+		Workers: len(each), Devices: each, Args: args, Threads: coresEach(len(each)), SessionMiB: int(u.session), MemoryMiB: int(u.memory),
+		Shm: u.place, MaxWork: u.work, Batch: u.batch, Flight: u.flight, Addr: addr, ListenTCP: u.far, SecretFile: u.known.file,
+		TLS: u.known.tls, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: logger(cmd),
+	})
+}
+
+// say lists the processes and how to reach them.
+func (u *upFlags) say(out io.Writer, c *cluster.Cluster) {
+	for _, p := range c.Parts() {
+		fmt.Fprintf(out, "%s: process %d%s\n", p.Child, p.PID, onGPU(p.Device))
+	}
+	fmt.Fprintln(out, boundsOfSession(u.session, u.memory, u.work, freeIn(u.place)))
+	fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
+	if u.far != "" {
+		fmt.Fprintf(out, "other hosts join at %s\n", u.far)
+	}
+}
+
+// wait returns when the cluster has ended or the command is to end, and ends the trace.
+func (u *upFlags) wait(cmd *cobra.Command, c *cluster.Cluster) {
+	var over <-chan struct{} // of the trace, before ours
+	if u.rec.Recorder != nil {
+		over = u.rec.Done()
+	}
+	for ended := false; !ended; {
+		select {
+		case <-over:
+			logger(cmd).Warn("the trace has ended: the dispatcher it was of is gone")
+			over = nil
+		case <-c.Done():
+			ended = true
+		case <-cmd.Context().Done():
+			ended = true
+		}
+	}
+	if e := u.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()); e != nil {
+		logger(cmd).Warn("the trace ends early", "err", e)
+	}
 }
