@@ -12,19 +12,20 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// maxLate is how many programs may wait for the news whether they failed.
+// maxLate is how many programs may be under way of which it is not known whether they
+// failed.
 const maxLate = 64
 
-// pending is a program that Run has returned from before it was known whether it fails:
-// it checks indices, or reads what such a program made.
+// pending is a program whose Run has returned before it was known whether the program
+// fails: it checks indices, or reads results of a program that does.
 type pending struct {
 	base    uint64
 	c       *compiled
 	checked []int      // steps that may fail
-	record  []byte     // where the first of them that does says so
+	record  []byte     // where the first of these that fails writes which step it is
 	found   []byte     // pinned: where the device copies results to
 	results []*value   // the values of those results
-	reads   []*pending // of whose results some are its inputs
+	reads   []*pending // programs that may fail and made some of its inputs
 	known   bool       // err is known
 	err     error      // why there are no results
 }
@@ -35,15 +36,16 @@ func (p *pending) mayFail() bool { return p != nil && (!p.known || p.err != nil)
 // gone reports whether values that p made do not exist.
 func (p *pending) gone() bool { return p != nil && p.err != nil }
 
-// A record is where a program's first check that fails says so, in host memory that the
-// device has an address of: nothing is copied, and a program without a failure writes
-// nothing there. Steps run one after another, so the first is the one that finds no
-// other.
+// A record is where the first check of a program that fails writes its step. It lies in
+// host memory that the device can write: nothing is copied, and a program without a
+// failure writes nothing there. Steps run one after another, so a check that fails writes
+// only if the record is still empty.
 //
 //	the step u32 | the place in its index u32 | the index there s64
 //
-// All bits are set before. A space has a ring of records. Programs take one each, also
-// those that are stopped, and one is taken again after the stream has been waited for.
+// In an empty record all bits are set. A space has a ring of records. Every program takes
+// one, also if it is stopped. A record is taken again only when the host has waited for
+// the stream.
 const (
 	recordBytes = 16
 	maxRecords  = 2 * maxLate

@@ -10,10 +10,10 @@ import (
 // Copies of small values cost a call of the driver each, however few bytes they have. So
 // small values travel together with what a run sends and receives in any case.
 //
-// Up: a small value of the host stays there. The next run that reads it sends its bytes
-// in its page, behind the scalars: one copy for all. A value that a second run reads is
-// copied into memory of its own, since it may be read by many. A value is "behind" until
-// then.
+// Up: a small value that comes from the host stays there at first; it is called behind.
+// The next run that reads it sends its bytes in the run's page, after the scalars: one
+// copy for all. When a second run reads it, it is copied into device memory of its own,
+// since more runs may read it, and is not behind any more.
 //
 //	page of a run     scalars | address of its record, where it checks indices |
 //	                  inputs that are behind, each at a multiple of alignment

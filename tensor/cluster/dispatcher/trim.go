@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// trimLooks is in how many looks a queue is found that was not used between two of
-	// them.
+	// trimLooks is how many looks at a queue are needed to find that it was not used
+	// between them.
 	trimLooks = 2
 
-	// trimAtOnce is how many queues are looked at in a round: to give one back takes as
-	// long as some messages.
+	// trimAtOnce is how many queues are looked at in a round, before messages are handled
+	// again: giving the memory of one back takes as long as handling some messages.
 	trimAtOnce = 8
 )
 
-// trimmer gives the memory of queues back to the machine in which the dispatcher sent
-// nothing for a while. It looks at all of them twice after there was something to do, and
-// wakes no dispatcher that has nothing to do.
+// trimmer gives the memory of queues back to the machine if the dispatcher has sent
+// nothing in them for a while. After the last message it looks at all queues twice, and
+// then no more: a dispatcher that has nothing to do is not woken.
 type trimmer struct {
 	due   atomic.Bool
 	timer *time.Timer // nil until there was something to do
 	armed bool        // the timer runs, or a look is due
 	looks int         // that are still to be taken
 	under bool        // a look is under way
-	rest  []*peer     // that it has not come to
+	rest  []*peer     // those that the look has not reached
 }
 
 // worked notes that there was something to do.

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// Sessions of several workers take turns as package turn describes. The dispatcher's line
-// is d.line; a session that is in no line, for it has one worker, has no turn.
+// Sessions of several workers take turns as package turn describes, in the order of
+// d.line. A session of one worker takes no turns.
 
 // hearTurn handles a Turn of a session's first worker.
 func (d *Dispatcher) hearTurn(p *peer, m *ipc.Message) {
