@@ -180,15 +180,18 @@ func completions(root *cobra.Command) {
 	for _, m := range train.Models() {
 		models = append(models, cobra.CompletionWithDesc(m.Name, m.Doc))
 	}
+	devices := []string{"cpu", "cuda", "auto"}
 	values := map[string]map[string][]string{
 		"ringside":             {"log-level": {"debug", "info", "warn", "error"}},
-		"ringside train":       {"model": models, "outer": {"diloco"}, "aggregate": agg.Names()},
+		"ringside train":       {"model": models, "outer": {"diloco"}, "aggregate": agg.Names(), "device": devices},
+		"ringside demo":        {"device": devices},
+		"ringside up":          {"device": devices},
 		"ringside generate":    {"model": models},
 		"ringside eval":        {"model": models},
 		"ringside export":      {"model": models},
-		"ringside worker":      {"simd": {"go", "avx2", "avx512", "neon"}},
+		"ringside worker":      {"simd": {"go", "avx2", "avx512", "neon"}, "device": devices},
 		"ringside plan dump":   {"model": append(bench.TrainingModels(), models...), "device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
-		"ringside bench":       {"dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
+		"ringside bench":       {"model": bench.TrainingModels(), "dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
 		"ringside plot":        {"of": plot.Names},
 		"ringside gather plan": {"aggregate": agg.Names()},
 		"ringside gather init": {"index": {"rice", "pack12", "u16", "bitmap"}, "value": {"u2", "u4", "u8", "sign", "bf16", "f32"}},

@@ -69,6 +69,8 @@ func testCompletions(t *testing.T) {
 	}{
 		{[]string{"train", "--model", ""}, "qwen3-tiny"},
 		{[]string{"generate", "--model", ""}, "qwen3-tiny"},
+		{[]string{"bench", "torch", "--model", ""}, "qwen_t64"},
+		{[]string{"up", "--device", ""}, "cuda"},
 		{[]string{"up", "--log-level", ""}, "debug"},
 		{[]string{"bench", ""}, "latency-hops"},
 		{[]string{"bench", "step", "--sides", ""}, "Gloo"},
