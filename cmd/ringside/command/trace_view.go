@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +37,7 @@ the timeline, a lane a process: a column of pixels is a piece of the time, and i
 				return err
 			}
 			defer in.Close()
-			f, err := trace.Parse(bufio.NewReaderSize(in, 1<<16))
+			f, err := trace.Parse(in)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -63,7 +62,7 @@ func Record(ctx context.Context, m *client.Monitor, long time.Duration) (*Step, 
 	}
 	// A viewer's rules, which Parse checks, are not the page's.
 	f := &File{Processes: map[int]string{}}
-	if err := f.read(json.NewDecoder(strings.NewReader(file.String()))); err != nil {
+	if err := f.read(strings.NewReader(file.String())); err != nil {
 		return nil, err
 	}
 	return LastStep(f)

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,9 @@ func (e *Event) end() float64 {
 	return e.TS + *e.Dur
 }
 
+// key names an asynchronous event, of which one event is the beginning and one the end.
+func (e *Event) key() string { return fmt.Sprint(e.PID, " ", e.Cat, " ", e.ID) }
+
 // number is an argument that is a number of at least 0; 0 if there is none.
 func (e *Event) number(key string) float64 {
 	n, _ := e.Args[key].(float64)
@@ -56,7 +60,7 @@ type File struct {
 // Parse reads a file and checks that it is one that viewers draw.
 func Parse(r io.Reader) (*File, error) {
 	f := &File{Processes: map[int]string{}}
-	if err := f.read(json.NewDecoder(r)); err != nil {
+	if err := f.read(r); err != nil {
 		switch {
 		case errors.Is(err, ErrFile):
 		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -69,7 +73,15 @@ func Parse(r io.Reader) (*File, error) {
 	return f, f.check()
 }
 
-func (f *File) read(d *json.Decoder) error {
+// input is the part of a file that is read as any JSON.
+type input struct {
+	*json.Decoder
+	before int64 // bytes of the file that the decoder does not see
+}
+
+func (f *File) read(r io.Reader) error {
+	rest, before := f.lines(bufio.NewReaderSize(r, 1<<16))
+	d := &input{json.NewDecoder(rest), before}
 	if err := expect(d, '{'); err != nil {
 		return err
 	}
@@ -107,19 +119,22 @@ func (f *File) read(d *json.Decoder) error {
 	if !found {
 		return fmt.Errorf("%w: it has no traceEvents", ErrFile)
 	}
+	if t, err := d.Token(); err != io.EOF {
+		return cmp.Or(err, fmt.Errorf("%w: %.40q at byte %d, expected the end of the file", ErrFile, fmt.Sprint(t), d.before+d.InputOffset()))
+	}
 	return nil
 }
 
 // expect reads a delimiter.
-func expect(d *json.Decoder, want json.Delim) error {
+func expect(d *input, want json.Delim) error {
 	t, err := d.Token()
 	if err == nil && t != want {
-		err = fmt.Errorf("%w: %.40q at byte %d, expected %v", ErrFile, fmt.Sprint(t), d.InputOffset(), want)
+		err = fmt.Errorf("%w: %.40q at byte %d, expected %v", ErrFile, fmt.Sprint(t), d.before+d.InputOffset(), want)
 	}
 	return err
 }
 
-func (f *File) events(d *json.Decoder) error {
+func (f *File) events(d *input) error {
 	if err := expect(d, '['); err != nil {
 		return err
 	}
@@ -131,12 +146,22 @@ func (f *File) events(d *json.Decoder) error {
 		if err := d.Decode(&e); err != nil {
 			return err
 		}
-		if name, ok := e.Args["name"].(string); ok && e.Phase == "M" && e.Name == "process_name" {
-			f.Processes[e.PID] = name
-		}
-		f.Events = append(f.Events, e)
+		f.add(&e)
 	}
 	return expect(d, ']')
+}
+
+// add adds an event.
+func (f *File) add(e *Event) {
+	if e.Phase == "M" && e.Name == "process_name" {
+		if name, ok := e.Args["name"].(string); ok {
+			f.Processes[e.PID] = name
+		}
+	}
+	if n := len(f.Events); n == cap(f.Events) { // append would copy a long list too often
+		f.Events = slices.Grow(f.Events, max(n, 1<<10))
+	}
+	f.Events = append(f.Events, *e)
 }
 
 // rounding is what two times of one clock may differ in a file, in microseconds.
@@ -162,15 +187,15 @@ func (f *File) check() error {
 		if _, ok := f.Processes[e.PID]; !ok {
 			return bad("pid %d has no process_name", e.PID)
 		}
-		id := fmt.Sprint(e.PID, " ", e.Cat, " ", e.ID)
 		switch e.Phase {
 		case "X":
 			if e.Dur == nil || !(*e.Dur >= 0 && *e.Dur <= longest) {
 				return bad("no dur of 0 to a year")
 			}
 		case "b":
-			open[id]++
+			open[e.key()]++
 		case "e":
+			id := e.key()
 			if open[id]--; open[id] < 0 {
 				return bad("ends, and did not begin")
 			}

@@ -128,6 +128,8 @@ var damaged = [][2]string{
 	{head, "not complete"},
 	{head + "]", "not complete"},
 	{head + `,{"name":7}]}`, "cannot unmarshal"},
+	{head + "]}]", "invalid character"},
+	{head + "]}{}", "expected the end of the file"},
 	{head + `,{"name":"x","ph":"X","ts":0,"dur":1,"pid":2}]}`, "pid 2 has no process_name"},
 	{head + `,{"name":"x","ph":"X","ts":0,"pid":1}]}`, "no dur"},
 	{head + `,{"name":"x","ph":"X","ts":0,"dur":-1,"pid":1}]}`, "no dur"},

@@ -72,7 +72,7 @@ func newWriter(file, log io.Writer, most int64) *writer {
 	w := &writer{max: most}
 	if file != nil {
 		w.json = bufio.NewWriterSize(file, 1<<16)
-		n, err := w.json.WriteString(`{"displayTimeUnit":"ns","traceEvents":[`)
+		n, err := w.json.WriteString(opening)
 		w.wrote, w.err = int64(n), err
 	}
 	if log != nil {
