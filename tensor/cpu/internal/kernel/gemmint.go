@@ -9,7 +9,8 @@ type IntGemm[T Integer] = func(m, n, k int, a, b Matrix[T], accumulate bool, c [
 type IntProducts struct {
 	I32 IntGemm[int32]
 	I64 IntGemm[int64]
-	u8  bool // products of bytes go by I32
+	u8  bool      // products of bytes go by I32
+	few *fewBytes // nil on some levels
 	p   *Plain
 }
 
@@ -48,6 +49,13 @@ func (p *IntProducts) U8(m, n, k int, a, b Matrix[uint8], accumulate bool, c []u
 		return
 	}
 	checkGemm(m, n, k, a, b, c, ldc)
+	if j := p.few.columns(m, n, k, a, b); j > 0 {
+		p.few.product(m, j, k, a, b, accumulate, c, ldc, stop)
+		if j < n {
+			p.U8(m, n-j, k, a, b.Sub(0, j), accumulate, c[j:], ldc, s, stop)
+		}
+		return
+	}
 	for j := 0; j < n; j += bytesCols {
 		cols := min(bytesCols, n-j)
 		for i := 0; i < m; i += bytesRows {
@@ -101,6 +109,78 @@ func (p *IntProducts) widened(wide *[]int32, x Matrix[uint8], rows, cols int) Ma
 		}
 	}
 	return Matrix[int32]{dst, cols, 1}
+}
+
+// fewBytes are the kernels of products of up to fewInts rows of bytes, which read b once,
+// as it lies. Each adds the product of one row of a to c: n is a multiple of lanes, and
+// strides are in bytes.
+type fewBytes struct {
+	lanes int
+	axpys func(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8) // of bytesAxpys rows of b
+	dots  func(n int, a, b *uint8, csB int, c *uint8)                 // of dotCols columns of b
+}
+
+const (
+	// bytesAxpys is how many rows of b are added at a time, dotCols how many columns a row
+	// is multiplied by.
+	bytesAxpys = 8
+	dotCols    = 4
+	// dotBytes is how many numbers of a row are multiplied between two looks at the stop
+	// flag.
+	dotBytes = 1 << 16
+)
+
+// columns returns how many of n columns there are kernels for.
+func (f *fewBytes) columns(m, n, k int, a, b Matrix[uint8]) int {
+	switch {
+	case f == nil || m == 0 || m > fewInts:
+	case b.CS == 1 && k >= bytesAxpys:
+		return n / f.lanes * f.lanes
+	case b.RS == 1 && a.CS == 1 && k >= f.lanes:
+		return n / dotCols * dotCols
+	}
+	return 0
+}
+
+// product computes a product of as many columns as columns returned.
+func (f *fewBytes) product(m, n, k int, a, b Matrix[uint8], accumulate bool, c []uint8, ldc int, stop *atomic.Bool) {
+	zeroUnless(accumulate, m, n, c, ldc)
+	if b.CS == 1 {
+		f.byRows(m, n, k, a, b, c, ldc, stop)
+	} else {
+		f.byColumns(m, n, k, a, b, c, ldc, stop)
+	}
+}
+
+func (f *fewBytes) byRows(m, n, k int, a, b Matrix[uint8], c []uint8, ldc int, stop *atomic.Bool) {
+	for j := 0; j < n; j += intCols {
+		cols := min(intCols, n-j)
+		for d := 0; d < k && !stopped(stop); d += bytesAxpys {
+			for i := range m {
+				row, rows, to := a.Sub(i, d), b.Sub(d, j), c[i*ldc+j:][:cols]
+				if k-d < bytesAxpys {
+					addRowsOf(to, row, rows, k-d)
+				} else {
+					f.axpys(cols, &row.Data[0], a.CS, &rows.Data[0], b.RS, &to[0])
+				}
+			}
+		}
+	}
+}
+
+func (f *fewBytes) byColumns(m, n, k int, a, b Matrix[uint8], c []uint8, ldc int, stop *atomic.Bool) {
+	whole := k / f.lanes * f.lanes
+	for j := 0; j < n; j += dotCols {
+		for i := range m {
+			row, to := a.Data[i*a.RS:][:k], c[i*ldc+j:][:dotCols]
+			for d := 0; d < whole && !stopped(stop); d += dotBytes {
+				f.dots(min(dotBytes, whole-d), &row[d], &b.Data[j*b.CS+d], b.CS, &to[0])
+			}
+			for q := range to {
+				to[q] += dotInts(row[whole:], b.Data[(j+q)*b.CS+whole:])
+			}
+		}
+	}
 }
 
 // atLeast returns x, or a longer slice where it has less than n elements.

@@ -97,3 +97,15 @@ func tile3x8I64AVX2(k int, a *float64, rsA int, csA int, b *float64, rsB int, c 
 //
 //go:noescape
 func tile4x8I64AVX2(k int, a *float64, rsA int, csA int, b *float64, rsB int, c *float64, ldc int, alpha float64, cols int, add int)
+
+// axpysU8AVX2 is c += a*b for 1 row of a, 8 rows of b and n > 0 columns, a multiple of
+// 32; strides in bytes.
+//
+//go:noescape
+func axpysU8AVX2(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8)
+
+// dotsU8AVX2 is c += a*b for 1 row of a and 4 columns of b, whose n > 0 numbers lie one
+// after another, a multiple of 32; strides in bytes.
+//
+//go:noescape
+func dotsU8AVX2(n int, a *uint8, b *uint8, csB int, c *uint8)

@@ -1903,3 +1903,176 @@ setpart:
 	VMASKMOVPS Y7, Y9, 32(AX)
 	VZEROUPPER
 	RET
+
+// func axpysU8AVX2(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8)
+// Requires: AVX, AVX2
+TEXT ·axpysU8AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         csA+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         rsB+32(FP), SI
+	MOVQ         c+40(FP), DI
+	VMOVUPS      ·const_lowByte+0(SB), Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPBROADCASTB (CX), Y1
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y2
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y3
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y4
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y5
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y6
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y7
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Y8
+	LEAQ         (SI)(SI*2), CX
+	LEAQ         (SI)(SI*4), DX
+	LEAQ         (CX)(SI*4), R8
+
+each:
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VPMULLW (BX), Y1, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX), Y0, Y11
+	VPMULLW Y1, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(SI*1), Y2, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(SI*1), Y0, Y11
+	VPMULLW Y2, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(SI*2), Y3, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(SI*2), Y0, Y11
+	VPMULLW Y3, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(CX*1), Y4, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(CX*1), Y0, Y11
+	VPMULLW Y4, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(SI*4), Y5, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(SI*4), Y0, Y11
+	VPMULLW Y5, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(DX*1), Y6, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(DX*1), Y0, Y11
+	VPMULLW Y6, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(CX*2), Y7, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(CX*2), Y0, Y11
+	VPMULLW Y7, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VPMULLW (BX)(R8*1), Y8, Y11
+	VPADDW  Y11, Y9, Y9
+	VANDPS  (BX)(R8*1), Y0, Y11
+	VPMULLW Y8, Y11, Y11
+	VPADDW  Y11, Y10, Y10
+	VANDPS  ·const_lowByte+0(SB), Y9, Y9
+	VPADDB  Y10, Y9, Y9
+	VPADDB  (DI), Y9, Y9
+	VMOVUPS Y9, (DI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DI
+	SUBQ    $0x20, AX
+	JNZ     each
+	VZEROUPPER
+	RET
+
+// func dotsU8AVX2(n int, a *uint8, b *uint8, csB int, c *uint8)
+// Requires: AVX, AVX2
+TEXT ·dotsU8AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    csB+24(FP), BX
+	MOVQ    c+32(FP), SI
+	VMOVUPS ·const_lowByte+0(SB), Y0
+	VPSLLW  $0x08, Y0, Y0
+	LEAQ    (BX)(BX*2), DI
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+
+each:
+	VMOVUPS      (CX), Y9
+	VPSRLW       $0x08, Y9, Y10
+	VPMULLW      (DX), Y9, Y11
+	VPADDW       Y11, Y1, Y1
+	VANDPS       (DX), Y0, Y11
+	VPMULLW      Y10, Y11, Y11
+	VPADDW       Y11, Y2, Y2
+	VPMULLW      (DX)(BX*1), Y9, Y11
+	VPADDW       Y11, Y3, Y3
+	VANDPS       (DX)(BX*1), Y0, Y11
+	VPMULLW      Y10, Y11, Y11
+	VPADDW       Y11, Y4, Y4
+	VPMULLW      (DX)(BX*2), Y9, Y11
+	VPADDW       Y11, Y5, Y5
+	VANDPS       (DX)(BX*2), Y0, Y11
+	VPMULLW      Y10, Y11, Y11
+	VPADDW       Y11, Y6, Y6
+	VPMULLW      (DX)(DI*1), Y9, Y9
+	VPADDW       Y9, Y7, Y7
+	VANDPS       (DX)(DI*1), Y0, Y9
+	VPMULLW      Y10, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x20, AX
+	JNZ          each
+	VXORPS       Y0, Y0, Y0
+	VANDPS       ·const_lowByte+0(SB), Y1, Y1
+	VPADDB       Y2, Y1, Y1
+	VPSADBW      Y0, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPADDQ       X2, X1, X2
+	VPSRLDQ      $0x08, X2, X1
+	VPADDQ       X1, X2, X2
+	VMOVQ        X2, AX
+	ADDB         AL, (SI)
+	VANDPS       ·const_lowByte+0(SB), Y3, Y3
+	VPADDB       Y4, Y3, Y3
+	VPSADBW      Y0, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X1
+	VPADDQ       X1, X3, X1
+	VPSRLDQ      $0x08, X1, X2
+	VPADDQ       X2, X1, X1
+	VMOVQ        X1, AX
+	ADDB         AL, 1(SI)
+	VANDPS       ·const_lowByte+0(SB), Y5, Y5
+	VPADDB       Y6, Y5, Y5
+	VPSADBW      Y0, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X1
+	VPADDQ       X1, X5, X1
+	VPSRLDQ      $0x08, X1, X2
+	VPADDQ       X2, X1, X1
+	VMOVQ        X1, AX
+	ADDB         AL, 2(SI)
+	VANDPS       ·const_lowByte+0(SB), Y7, Y7
+	VPADDB       Y8, Y7, Y7
+	VPSADBW      Y0, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X0
+	VPADDQ       X0, X7, X0
+	VPSRLDQ      $0x08, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, AX
+	ADDB         AL, 3(SI)
+	VZEROUPPER
+	RET

@@ -1205,3 +1205,184 @@ set:
 	VMOVUPS Z7, K2, 64(AX)
 	VZEROUPPER
 	RET
+
+// func axpysU8AVX512(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
+TEXT ·axpysU8AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         csA+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         rsB+32(FP), SI
+	MOVQ         c+40(FP), DI
+	VMOVUPS      ·const_lowByte+0(SB), Z0
+	VPSLLW       $0x08, Z0, Z0
+	VPBROADCASTB (CX), Z1
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z2
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z3
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z4
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z5
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z6
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z7
+	ADDQ         DX, CX
+	VPBROADCASTB (CX), Z8
+	LEAQ         (SI)(SI*2), CX
+	LEAQ         (SI)(SI*4), DX
+	LEAQ         (CX)(SI*4), R8
+
+each:
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPMULLW (BX), Z1, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX), Z0, Z11
+	VPMULLW Z1, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(SI*1), Z2, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(SI*1), Z0, Z11
+	VPMULLW Z2, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(SI*2), Z3, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(SI*2), Z0, Z11
+	VPMULLW Z3, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(CX*1), Z4, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(CX*1), Z0, Z11
+	VPMULLW Z4, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(SI*4), Z5, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(SI*4), Z0, Z11
+	VPMULLW Z5, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(DX*1), Z6, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(DX*1), Z0, Z11
+	VPMULLW Z6, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(CX*2), Z7, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(CX*2), Z0, Z11
+	VPMULLW Z7, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VPMULLW (BX)(R8*1), Z8, Z11
+	VPADDW  Z11, Z9, Z9
+	VANDPS  (BX)(R8*1), Z0, Z11
+	VPMULLW Z8, Z11, Z11
+	VPADDW  Z11, Z10, Z10
+	VANDPS  ·const_lowByte+0(SB), Z9, Z9
+	VPADDB  Z10, Z9, Z9
+	VPADDB  (DI), Z9, Z9
+	VMOVUPS Z9, (DI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, DI
+	SUBQ    $0x40, AX
+	JNZ     each
+	VZEROUPPER
+	RET
+
+// func dotsU8AVX512(n int, a *uint8, b *uint8, csB int, c *uint8)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F
+TEXT ·dotsU8AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    csB+24(FP), BX
+	MOVQ    c+32(FP), SI
+	VMOVUPS ·const_lowByte+0(SB), Z0
+	VPSLLW  $0x08, Z0, Z0
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+
+each:
+	VMOVUPS       (CX), Z9
+	VPSRLW        $0x08, Z9, Z10
+	VPMULLW       (DX), Z9, Z11
+	VPADDW        Z11, Z1, Z1
+	VANDPS        (DX), Z0, Z11
+	VPMULLW       Z10, Z11, Z11
+	VPADDW        Z11, Z2, Z2
+	VPMULLW       (DX)(BX*1), Z9, Z11
+	VPADDW        Z11, Z3, Z3
+	VANDPS        (DX)(BX*1), Z0, Z11
+	VPMULLW       Z10, Z11, Z11
+	VPADDW        Z11, Z4, Z4
+	VPMULLW       (DX)(BX*2), Z9, Z11
+	VPADDW        Z11, Z5, Z5
+	VANDPS        (DX)(BX*2), Z0, Z11
+	VPMULLW       Z10, Z11, Z11
+	VPADDW        Z11, Z6, Z6
+	VPMULLW       (DX)(DI*1), Z9, Z9
+	VPADDW        Z9, Z7, Z7
+	VANDPS        (DX)(DI*1), Z0, Z9
+	VPMULLW       Z10, Z9, Z9
+	VPADDW        Z9, Z8, Z8
+	ADDQ          $0x40, CX
+	ADDQ          $0x40, DX
+	SUBQ          $0x40, AX
+	JNZ           each
+	VPXORD        Z12, Z12, Z12
+	VANDPS        ·const_lowByte+0(SB), Z1, Z1
+	VPADDB        Z2, Z1, Z1
+	VPSADBW       Z12, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDQ        Y0, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X0
+	VPADDQ        X0, X1, X0
+	VPSRLDQ       $0x08, X0, X1
+	VPADDQ        X1, X0, X0
+	VMOVQ         X0, AX
+	ADDB          AL, (SI)
+	VANDPS        ·const_lowByte+0(SB), Z3, Z3
+	VPADDB        Z4, Z3, Z3
+	VPSADBW       Z12, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDQ        Y0, Y3, Y3
+	VEXTRACTI128  $0x01, Y3, X0
+	VPADDQ        X0, X3, X0
+	VPSRLDQ       $0x08, X0, X1
+	VPADDQ        X1, X0, X0
+	VMOVQ         X0, AX
+	ADDB          AL, 1(SI)
+	VANDPS        ·const_lowByte+0(SB), Z5, Z5
+	VPADDB        Z6, Z5, Z5
+	VPSADBW       Z12, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y0
+	VPADDQ        Y0, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X0
+	VPADDQ        X0, X5, X0
+	VPSRLDQ       $0x08, X0, X1
+	VPADDQ        X1, X0, X0
+	VMOVQ         X0, AX
+	ADDB          AL, 2(SI)
+	VANDPS        ·const_lowByte+0(SB), Z7, Z7
+	VPADDB        Z8, Z7, Z7
+	VPSADBW       Z12, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y0
+	VPADDQ        Y0, Y7, Y7
+	VEXTRACTI128  $0x01, Y7, X0
+	VPADDQ        X0, X7, X0
+	VPSRLDQ       $0x08, X0, X1
+	VPADDQ        X1, X0, X0
+	VMOVQ         X0, AX
+	ADDB          AL, 3(SI)
+	VZEROUPPER
+	RET

@@ -45,8 +45,10 @@ func acceleratePlain(p *Plain, l Level) {
 func accelerateProducts(p *IntProducts, l Level) {
 	if l == AVX512 {
 		p.I32, p.I64 = integersBy[int32](gemmI32AVX512()), integersBy[int64](gemmI64AVX512())
+		p.few = fewBytesAVX512()
 	} else {
 		p.I32, p.I64 = integersBy[int32](gemmI32AVX2()), integersBy[int64](gemmI64AVX2())
+		p.few = fewBytesAVX2()
 	}
 }
 

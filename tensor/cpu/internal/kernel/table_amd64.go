@@ -84,6 +84,11 @@ func fewAVX512() *fewUnit[float32] {
 	return &fewUnit[float32]{axpys: axpys8AVX512, axpy: axpys1AVX512, turned: []turnedFunc[float32]{turned1AVX512, turned2AVX512, turned3AVX512, turned4AVX512}}
 }
 
+// fewBytesAVX512 returns the kernels of products of a few rows of bytes.
+func fewBytesAVX512() *fewBytes {
+	return &fewBytes{lanes: 64, axpys: axpysU8AVX512, dots: dotsU8AVX512}
+}
+
 // accelerateAVX512 sets the kernels that have AVX512 assembly.
 func accelerateAVX512(t *Table[float32]) {
 	taps, unit := tapsAVX512(), gemmAVX512()
@@ -411,6 +416,11 @@ func tapsAVX2() *tapsUnit {
 // fewAVX2 returns the unit that computes products of a few rows.
 func fewAVX2() *fewUnit[float32] {
 	return &fewUnit[float32]{axpys: axpys8AVX2, axpy: axpys1AVX2, turned: []turnedFunc[float32]{}}
+}
+
+// fewBytesAVX2 returns the kernels of products of a few rows of bytes.
+func fewBytesAVX2() *fewBytes {
+	return &fewBytes{lanes: 32, axpys: axpysU8AVX2, dots: dotsU8AVX2}
 }
 
 // accelerateAVX2 sets the kernels that have AVX2 assembly.

@@ -39,6 +39,7 @@ func gemmIntegers(s isa) {
 			}
 		}
 	}
+	byteProducts(s)
 }
 
 // tallest returns the most rows that tiles have, by vectors-1. Multiplications of

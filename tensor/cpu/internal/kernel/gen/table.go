@@ -88,6 +88,8 @@ func (s isa) accelerate(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "}, windowDots: windowDots%s}\n}\n", s.name)
 	s.fewUnit(b)
+	fmt.Fprintf(b, "\n// fewBytes%[1]s returns the kernels of products of a few rows of bytes.\n", s.name)
+	fmt.Fprintf(b, "func fewBytes%[1]s() *fewBytes {\nreturn &fewBytes{lanes: %[2]d, axpys: axpysU8%[1]s, dots: dotsU8%[1]s}\n}\n", s.name, 4*s.lanes)
 	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
 	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
