@@ -112,17 +112,17 @@ func (p *IntProducts) widened(wide *[]int32, x Matrix[uint8], rows, cols int) Ma
 }
 
 // fewBytes are the kernels of products of up to fewInts rows of bytes, which read b once,
-// as it lies. Each adds the product of one row of a to c: n is a multiple of lanes, and
-// strides are in bytes.
+// as it lies. Each adds the product of one row of a to c: axpys that with bytesAxpys rows
+// of b, dots that with dotCols columns. n is a multiple of lanes, strides are in bytes.
 type fewBytes struct {
 	lanes int
-	axpys func(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8) // of bytesAxpys rows of b
-	dots  func(n int, a, b *uint8, csB int, c *uint8)                 // of dotCols columns of b
+	axpys func(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8)
+	dots  func(n int, a, b *uint8, csB int, c *uint8)
 }
 
 const (
-	// bytesAxpys is how many rows of b are added at a time, dotCols how many columns a row
-	// is multiplied by.
+	// bytesAxpys is how many rows of b are added at a time, dotCols how many columns a
+	// row is multiplied by.
 	bytesAxpys = 8
 	dotCols    = 4
 	// dotBytes is how many numbers of a row are multiplied between two looks at the stop

@@ -8,8 +8,8 @@ import (
 )
 
 // TestGemmInts compares every level with Gemm: all layouts of a and b, few rows and many,
-// more columns than are added up at a time, blocks of bytes, long rows, and what lies between the
-// rows of c.
+// more columns than are added up at a time, blocks of bytes, long rows, and what lies
+// between the rows of c.
 func TestGemmInts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)

@@ -18,8 +18,8 @@ func byteProducts(s isa) {
 }
 
 // byteSums adds up products of bytes by words: those of even bytes in the lower bytes of
-// one vector, those of odd bytes in the upper bytes of another. What multiplications
-// leave in the other byte of a word is ignored, or is 0.
+// one vector, those of odd bytes in the upper bytes of another. The other
+// byte of a word is 0 or has no meaning.
 type byteSums struct {
 	isa
 	upper vreg // selects the odd bytes
