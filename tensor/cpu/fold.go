@@ -41,6 +41,10 @@ func asIs[T any]() reads[T, T] {
 func through[S, T any](f func(dst []T, x []S)) reads[S, T] {
 	return reads[S, T]{func(r *run, x []S, stride, rows, n int) ([]T, int) {
 		t := scratchRow[T](r, 2, rows*n)
+		if stride == n {
+			f(t, x[:rows*n])
+			return t, n
+		}
 		for i := range rows {
 			f(t[i*n:][:n], x[i*stride:][:n])
 		}

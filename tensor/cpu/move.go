@@ -80,15 +80,7 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 		case dc == 1 && sr == 1 && sc >= rows && dr >= cols:
 			transpose(r, dst[d:], dr, src[s:], sc, rows, cols)
 		default:
-			for range rows {
-				for j := range cols {
-					if j%breath == 0 && r.stopped() {
-						return
-					}
-					dst[d+j*dc] = src[s+j*sc]
-				}
-				d, s = d+dr, s+sr
-			}
+			copyApart(r, &loose[T]{dst, src, dr, dc, sr, sc}, d, s, rows, cols)
 		}
 		if r.stopped() || !odo.next() {
 			return
@@ -96,10 +88,104 @@ func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 	}
 }
 
+// loose is how rows and columns lie apart in what copyApart copies.
+type loose[T any] struct {
+	dst, src       []T
+	dr, dc, sr, sc int
+}
+
+// stripRows is how many short rows are gone through at a time: they stay in the
+// first-level cache.
+const stripRows = 256
+
+// copyApart copies rows of cols elements, none of which need be contiguous, from elements
+// s and d on: of rows that are short column by column, as the loops are long then.
+func copyApart[T any](r *run, x *loose[T], d, s, rows, cols int) {
+	if cols > shortRow || x.dc == 1 && x.sc == -1 && cols >= 8 {
+		for ; rows > 0; rows, d, s = rows-1, d+x.dr, s+x.sr {
+			for j := 0; j < cols; j += breath {
+				if r.stopped() {
+					return
+				}
+				copyStrided(x.dst[d+j*x.dc:], x.dc, x.src, s+j*x.sc, x.sc, min(breath, cols-j))
+			}
+		}
+		return
+	}
+	for ; rows > 0 && !r.stopped(); rows -= stripRows {
+		n := min(rows, stripRows)
+		for j := range cols {
+			copyStrided(x.dst[d+j*x.dc:], x.dr, x.src, s+j*x.sc, x.sr, n)
+		}
+		d, s = d+n*x.dr, s+n*x.sr
+	}
+}
+
+// copyStrided copies n elements from element s of src on, which lie apart in both.
+func copyStrided[T any](dst []T, dstep int, src []T, s, sstep, n int) {
+	if dstep == 1 && sstep == -1 {
+		to, from := dst[:n], src[s-n+1:s+1]
+		for ; len(to) >= 4; to, from = to[4:], from[:len(from)-4] {
+			x := (*[4]T)(from[len(from)-4:])
+			*(*[4]T)(to) = [4]T{x[3], x[2], x[1], x[0]}
+		}
+		for i := range to {
+			to[i] = from[len(from)-1-i]
+		}
+		return
+	}
+	d := 0
+	for range n {
+		dst[d] = src[s]
+		d, s = d+dstep, s+sstep
+	}
+}
+
+// shortRow is the longest row that is copied without a call.
+const shortRow = 32
+
+// copyShort copies rows of 1 to shortRow elements: some at a time, the last of which may
+// be copied twice.
+func copyShort[T any](dst []T, d, dr int, src []T, s, sr, rows, cols int) {
+	switch {
+	case cols >= 8:
+		for ; rows > 0; rows, d, s = rows-1, d+dr, s+sr {
+			to, from := dst[d:d+cols], src[s:s+cols]
+			last, lastFrom := (*[8]T)(to[cols-8:]), (*[8]T)(from[cols-8:])
+			for ; len(to) > 8 && len(from) > 8; to, from = to[8:], from[8:] {
+				*(*[8]T)(to) = *(*[8]T)(from)
+			}
+			*last = *lastFrom
+		}
+	case cols >= 4:
+		for ; rows > 0; rows, d, s = rows-1, d+dr, s+sr {
+			to, from := dst[d:d+cols], src[s:s+cols]
+			*(*[4]T)(to) = *(*[4]T)(from)
+			*(*[4]T)(to[cols-4:]) = *(*[4]T)(from[cols-4:])
+		}
+	case cols >= 2:
+		for ; rows > 0; rows, d, s = rows-1, d+dr, s+sr {
+			to, from := dst[d:d+cols], src[s:s+cols]
+			*(*[2]T)(to) = *(*[2]T)(from)
+			to[cols-1] = from[cols-1]
+		}
+	default:
+		copyStrided(dst[d:], dr, src, s, sr, rows)
+	}
+}
+
 // copyRows copies rows of cols elements from element s of src on to element d of dst on,
 // which lie dr apart in dst and sr apart in src. The elements of a row are contiguous in
 // src or, with one, the same.
 func copyRows[T any](r *run, dst []T, d, dr int, src []T, s, sr, rows, cols int, one bool) {
+	if cols <= shortRow && !one {
+		for most := breath / cols; rows > 0 && !r.stopped(); rows -= most {
+			n := min(rows, most)
+			copyShort(dst, d, dr, src, s, sr, n, cols)
+			d, s = d+n*dr, s+n*sr
+		}
+		return
+	}
 	for left := 0; rows > 0; rows, d, s, left = rows-1, d+dr, s+sr, left-cols {
 		if left <= 0 {
 			if r.stopped() {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -117,6 +118,9 @@ func (lw *lowerer) placeInRows(s *compile.Step, g folding) func(r *run) error {
 // placeInRows finds the extreme of each piece of a row, which is looked for only in a
 // piece with a new one.
 func placeInRows[T number](s *compile.Step, g folding, of kernel.FoldsOf[T]) func(r *run) error {
+	if g.count <= shortRow {
+		return placeInShort[T](s, g)
+	}
 	x, fold, beyond := s.In[0], of.Max, func(a, b T) bool { return a > b }
 	if s.Op == tensor.OpArgmin {
 		fold, beyond = of.Min, func(a, b T) bool { return a < b }
@@ -139,6 +143,86 @@ func placeInRows[T number](s *compile.Step, g folding, of kernel.FoldsOf[T]) fun
 			out[i] = int64(at)
 		})
 		return nil
+	}
+}
+
+// placeInShort is placeInRows of rows so short that a call for each would take most of
+// the time. It goes by integers, whose extremes take no branches.
+func placeInShort[T number](s *compile.Step, g folding) func(r *run) error {
+	x, smallest, n := s.In[0], s.Op == tensor.OpArgmin, g.count
+	return func(r *run) error {
+		in, out := slice[T](r.bufs[x.Buf]), slice[int64](r.bufs[s.Out.Buf])
+		ranks := scratchRow[int64](r, 0, stripRows*n)
+		g.kept.results(r, stripRows, func(i, at, count int) {
+			st := g.kept.innerStride(0)
+			if st == n {
+				rankAll(ranks[:count*n], in[x.Off+at:], smallest)
+			} else {
+				for j := range count {
+					rankAll(ranks[j*n:][:n], in[x.Off+at+j*st:], smallest)
+				}
+			}
+			placeLargest(out[i:i+count], ranks[:count*n])
+		})
+		return nil
+	}
+}
+
+// placeLargest finds the place of the first largest element of each row of x, which has
+// as many rows as dst elements.
+func placeLargest(dst, x []int64) {
+	n := len(x) / len(dst)
+	for i := range dst {
+		row := x[i*n:][:n]
+		top, at := row[0], 0
+		for j, v := range row {
+			beyond := v > top
+			if beyond {
+				at = j
+			}
+			top = max(top, v)
+		}
+		dst[i] = int64(at)
+	}
+}
+
+// rankAll writes integers in the order of the elements of x, or the opposite one: equal
+// ones for equal elements, and the largest integer for NaN.
+func rankAll[T number](dst []int64, x []T, opposite bool) {
+	turn := int64(0)
+	if opposite {
+		turn = -1
+	}
+	x = x[:len(dst)]
+	switch x := any(x).(type) {
+	case []float32:
+		for i, v := range x {
+			b := int32(math.Float32bits(v + 0)) // of zeros the positive
+			dst[i] = int64(b^int32(uint32(b>>31)>>1)) ^ turn
+			if v != v {
+				dst[i] = math.MaxInt64
+			}
+		}
+	case []float64:
+		for i, v := range x {
+			b := int64(math.Float64bits(v + 0))
+			dst[i] = b ^ int64(uint64(b>>63)>>1) ^ turn
+			if v != v {
+				dst[i] = math.MaxInt64
+			}
+		}
+	case []int32:
+		for i, v := range x {
+			dst[i] = int64(v) ^ turn
+		}
+	case []int64:
+		for i, v := range x {
+			dst[i] = v ^ turn
+		}
+	case []uint8:
+		for i, v := range x {
+			dst[i] = int64(v) ^ turn
+		}
 	}
 }
 
