@@ -11,6 +11,7 @@
 //	ranks.go    writes the events of ranks, which have no dispatcher
 //	clock.go    sets the clocks of the hosts of ranks
 //	read.go     reads a file and checks it
+//	lines.go    reads the part of a file that has a line an event, which is faster
 //	summary.go  where the time went, in words
 //	draw.go     the timeline as SVG and PNG
 //	laststep.go the events of one step, for a page
