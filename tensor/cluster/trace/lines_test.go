@@ -99,8 +99,8 @@ func TestLinesByHand(t *testing.T) {
 		{"\n]} ]", false},
 		{"\n]}{}", false},
 		{"\n]}" + start + "\n]}", false},
-		{"\n", false},
-		{",", false},
+		{"\n", true}, // the end is missing
+		{",", true},
 	} {
 		file := start + c.rest
 		if err := same([]byte(file)); err != nil {

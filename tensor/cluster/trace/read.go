@@ -55,20 +55,23 @@ type File struct {
 	Processes map[int]string // names by number
 	Dropped   uint64         // events that had no room in the file
 	Lost      uint64         // events that were lost before
+	Cut       bool           // the end of the file is missing
 }
 
-// Parse reads a file and checks that it is one that viewers draw.
+// Parse reads a file and checks that it is one that viewers draw. A file whose end is
+// missing, since its writer was killed, has no room or writes yet, has the events before.
 func Parse(r io.Reader) (*File, error) {
 	f := &File{Processes: map[int]string{}}
 	if err := f.read(r); err != nil {
+		atEnd := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+		f.Cut = atEnd && !errors.Is(err, ErrFile) && len(f.Events) > 0
 		switch {
+		case f.Cut:
 		case errors.Is(err, ErrFile):
-		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-			err = fmt.Errorf("%w: it ends after %d events and is not complete: the process that wrote it was killed, or writes yet", ErrFile, len(f.Events))
+			return nil, err
 		default:
-			err = fmt.Errorf("%w: after %d events: %w", ErrFile, len(f.Events), err)
+			return nil, fmt.Errorf("%w: after %d events: %w", ErrFile, len(f.Events), err)
 		}
-		return nil, err
 	}
 	return f, f.check()
 }
@@ -209,7 +212,7 @@ func (f *File) check() error {
 		}
 	}
 	for id, n := range open {
-		if n != 0 && f.Dropped == 0 {
+		if n != 0 && f.Dropped == 0 && !f.Cut {
 			return fmt.Errorf("%w: asynchronous event %.60q begins and does not end", ErrFile, id)
 		}
 	}

@@ -46,6 +46,7 @@ type Summary struct {
 	Matched    int    // messages found at both ends
 	Alone      int    // messages found at one end
 	Lost       uint64 // events that are not in the file
+	Cut        bool   // the end of the file is missing
 }
 
 // PerStep is what the client did in a step of training, between the first mark and the
@@ -72,7 +73,7 @@ type span struct{ from, to float64 }
 // Summarize computes the summary of a file.
 func Summarize(f *File) *Summary {
 	s := &summing{
-		Summary: &Summary{Lost: f.Lost + f.Dropped}, file: f, ops: map[string]*Item{}, phases: map[string]*Item{}, lanes: map[int]*Lane{},
+		Summary: &Summary{Lost: f.Lost + f.Dropped, Cut: f.Cut}, file: f, ops: map[string]*Item{}, phases: map[string]*Item{}, lanes: map[int]*Lane{},
 		alive: map[int]span{}, programs: map[int][]span{}, beside: map[int][]span{}, begun: map[string]*Event{},
 	}
 	s.Matched, s.Alone = f.Arrows()
@@ -403,6 +404,9 @@ func (s *Summary) Write(w io.Writer, most int) error {
 	}
 	if s.Lost > 0 {
 		fmt.Fprintf(tw, "missing\t%d events, which are not in the file\n", s.Lost)
+	}
+	if s.Cut {
+		fmt.Fprintf(tw, "missing\tthe end of the file: the process that wrote it was killed, or writes yet, or the disk was full\n")
 	}
 	fmt.Fprintf(tw, "\nprocess\tworking\twaiting\n")
 	for _, l := range s.Lanes {

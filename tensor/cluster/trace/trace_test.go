@@ -125,8 +125,7 @@ var damaged = [][2]string{
 	{"{}", "no traceEvents"},
 	{"nonsense", "invalid character"},
 	{`{"traceEvents":7}`, "expected ["},
-	{head, "not complete"},
-	{head + "]", "not complete"},
+	{head[:len(head)-1], "after 0 events"},
 	{head + `,{"name":7}]}`, "cannot unmarshal"},
 	{head + "]}]", "invalid character"},
 	{head + "]}{}", "expected the end of the file"},
@@ -147,6 +146,34 @@ func TestDamaged(t *testing.T) {
 		if _, err := trace.Parse(strings.NewReader(c[0])); !errors.Is(err, trace.ErrFile) || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v, expected %q", c[0], err, c[1])
 		}
+	}
+}
+
+// TestCut: a file that ends anywhere behind its first event has the events before, and
+// its summary says that the end is missing.
+func TestCut(t *testing.T) {
+	var file bytes.Buffer
+	record(t, 2, 20, trace.Options{Trace: &file, MaxBytes: 1 << 20})
+	whole, all := strings.TrimSpace(file.String()), 0
+	for n := 0; n < len(whole); n++ {
+		if n > 300 && n < len(whole)-300 {
+			n += 210 // of the middle some
+		}
+		f, err := trace.Parse(strings.NewReader(whole[:n]))
+		if err != nil && (all > 0 || !errors.Is(err, trace.ErrFile)) {
+			t.Fatalf("cut after %d of %d bytes: %v", n, len(whole), err)
+		}
+		if err != nil {
+			continue
+		}
+		var said strings.Builder
+		if err := trace.Summarize(f).Write(&said, 1); err != nil || !f.Cut || !strings.Contains(said.String(), "the end of the file") || len(f.Events) < all {
+			t.Fatalf("cut after %d of %d bytes: %v, %v, %d events after %d, %s", n, len(whole), err, f.Cut, len(f.Events), all, &said)
+		}
+		all = len(f.Events)
+	}
+	if f, err := trace.Parse(strings.NewReader(whole)); err != nil || f.Cut || len(f.Events) != all {
+		t.Errorf("the whole file: %v, %+v, %d events", err, f, all)
 	}
 }
 
