@@ -90,8 +90,11 @@ func (c *Checkpoint) openFile(i int) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w, which %s names", err, manifestName)
 	}
-	if want := c.Files[i].Bytes; !st.Mode().IsRegular() || st.Size() != want {
-		return fmt.Errorf("%w: %s: %v of %d bytes, expected a file of %d", ErrDamaged, path, st.Mode().Type(), st.Size(), want)
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%w: %s is no file: its mode is %v", ErrDamaged, path, st.Mode())
+	}
+	if want := c.Files[i].Bytes; st.Size() != want {
+		return fmt.Errorf("%w: %s has %d bytes, expected %d", ErrDamaged, path, st.Size(), want)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -83,6 +83,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	}
 	in := csv.NewReader(text)
 	in.ReuseRecord = true
+	in.FieldsPerRecord = -1 // counted here
 	in.Comma = cmp.Or(o.Comma, ',')
 	first, err := in.Read()
 	if errors.Is(err, io.EOF) {
@@ -109,16 +110,24 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 			if len(t.X)+len(record) > maxTable {
 				return nil, fmt.Errorf("%w: %s has more than %d numbers", ErrTooLarge, name, maxTable)
 			}
+			if len(record) != len(names) {
+				line, _ := in.FieldPos(0)
+				return nil, fmt.Errorf("%w: %s: line %d has %d fields, expected %d as in the first", ErrFormat, name, line, len(record), len(names))
+			}
 			for c, field := range record {
 				text := strings.TrimSpace(field)
 				if c == label && !o.Regression {
+					if text == "" {
+						line, _ := in.FieldPos(c)
+						return nil, fmt.Errorf("%w: %s: line %d has no label: column %.40q is empty; leave the row out, or give it one", ErrFormat, name, line, names[c])
+					}
 					labels = append(labels, strings.Clone(text)) // not all of the record
 					continue
 				}
 				x, err := strconv.ParseFloat(text, 32)
 				if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 					line, _ := in.FieldPos(c)
-					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (%s)", ErrFormat, name, line, names[c], field, t.labelled())
+					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (%s)%s", ErrFormat, name, line, names[c], field, t.labelled(), advice(text))
 				}
 				if c == label {
 					t.Target = append(t.Target, float32(x))
@@ -159,6 +168,14 @@ func (o *TableOptions) columns(file string, names []string) (t *Table, label int
 		return nil, 0, fmt.Errorf("%w: %s has 1 column, %.40q, expected a label and at least 1 other, separated by %q", ErrFormat, file, names[0], cmp.Or(o.Comma, ','))
 	}
 	return &Table{Names: slices.Delete(slices.Clone(names), label, label+1), Label: names[label]}, label, nil
+}
+
+// advice says what to do about a field that is no number.
+func advice(field string) string {
+	if field == "" {
+		return "; fill it, or leave the row or the column out"
+	}
+	return "; of a column of texts make a column of 0 and 1 for each text"
 }
 
 // labelled says which column is the label.

@@ -84,7 +84,7 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	}
 	n := binary.LittleEndian.Uint64(head[:])
 	if n > MaxHeader {
-		return nil, fmt.Errorf("%w: %s: header length %d, expected at most %d", ErrFormat, name, n, MaxHeader)
+		return nil, fmt.Errorf("%w: %s is no safetensors file: it begins with %q, the length of a header of %d bytes, expected at most %d", ErrFormat, name, head[:], n, MaxHeader)
 	}
 	base := prefix + int64(n)
 	if base > size {

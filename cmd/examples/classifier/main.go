@@ -1,5 +1,6 @@
 // Command classifier trains a network on a table of comma-separated values, whose last
-// column is the class, and says how often it is right about rows that it did not see.
+// column is the class, and says how often it is right about rows that it did not see. It
+// brings the columns to the same size first, for networks learn poorly otherwise.
 // Without an argument it takes points.csv: two features, three classes. With -predict it
 // prints the class of each row of another table, which has the same columns by name but
 // no class, by the weights that -save has saved.
@@ -43,6 +44,10 @@ func main() {
 	rows := flag.String("predict", "", "table of rows whose classes are printed, instead of training")
 	flag.Parse()
 	path := "points.csv"
+	if flag.NArg() > 1 {
+		fmt.Fprintf(os.Stderr, "classifier: %q: expected one table, behind all flags\n", flag.Args())
+		os.Exit(2)
+	}
 	if flag.NArg() > 0 {
 		path = flag.Arg(0)
 	}
@@ -73,6 +78,7 @@ func network(sess *tensor.Session, columns, classes int) nn.Sequential {
 // labels is what the file of weights says of the table that they are of.
 type labels struct {
 	Columns, Classes []string
+	Scale            data.Scale
 }
 
 // predict prints the class of each row of the table at path.
@@ -104,6 +110,9 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 	net := network(sess, len(of.Columns), len(of.Classes))
 	if _, err := nn.Load(weights, net.Params(), nil); err != nil {
 		return err
+	}
+	if err := of.Scale.Apply(table.X); err != nil {
+		return fmt.Errorf("%s: %w", weights, err)
 	}
 	var classes []int64
 	sess.NoGrad(func() {
@@ -147,6 +156,13 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 	train := table.Rows * 4 / 5
 	if train < batch || train == table.Rows {
 		return fmt.Errorf("%s has %d rows, expected at least %d", path, table.Rows, batch*5/4+1)
+	}
+	scale, err := data.ScaleOf(x[:train*columns], columns)
+	if err != nil {
+		return err
+	}
+	if err := scale.Apply(x); err != nil {
+		return err
 	}
 
 	sess, err := client.Open(ctx, nil)
@@ -208,7 +224,7 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 	if save == "" {
 		return nil
 	}
-	notes, err := json.Marshal(labels{table.Names, table.Classes})
+	notes, err := json.Marshal(labels{table.Names, table.Classes, scale})
 	if err != nil {
 		return err
 	}
