@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ringside-go/ringside/gather/outcome"
@@ -62,10 +63,13 @@ func TestUploadsPages(t *testing.T) {
 // TestUploadPartAttempts: a part whose connection breaks is sent again, whole, if it can
 // be read again; a refusal is taken at once.
 func TestUploadPartAttempts(t *testing.T) {
+	var mu sync.Mutex // of what the server's goroutines share with this one
 	var got []string
 	broken, code := 2, http.StatusOK
 	s := fakeS3(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		if got = append(got, string(b)); len(got) <= broken {
 			panic(http.ErrAbortHandler)
 		}
@@ -75,16 +79,22 @@ func TestUploadPartAttempts(t *testing.T) {
 	part := strings.NewReader("before part after")
 	part.Seek(7, io.SeekStart)
 	tag, err := s.UploadPart(t.Context(), "k", "id", 1, part, 4)
+	mu.Lock()
 	if err != nil || tag != "tag" || len(got) != 3 || !strings.Contains(got[2], "part") || got[2] != got[0] {
 		t.Errorf("ETag %q, %v after %q; expected the part three times", tag, err, got)
 	}
 	got = nil
+	mu.Unlock()
 	_, err = s.UploadPart(t.Context(), "k", "id", 1, io.MultiReader(strings.NewReader("part")), 4)
+	mu.Lock()
 	if outcome.Of(err) != outcome.Network || len(got) != 1 {
 		t.Errorf("a stream: %v after %d attempts, expected NETWORK after 1", err, len(got))
 	}
 	got, broken, code = nil, 0, http.StatusForbidden
+	mu.Unlock()
 	_, err = s.UploadPart(t.Context(), "k", "id", 1, strings.NewReader("part"), 4)
+	mu.Lock()
+	defer mu.Unlock()
 	if outcome.Of(err) != outcome.Forbidden || len(got) != 1 {
 		t.Errorf("refused: %v after %d attempts, expected FORBIDDEN after 1", err, len(got))
 	}
