@@ -3,7 +3,7 @@
 package kernel
 
 // Assembly neither checks lengths nor cuts long slices. The generated callers in
-// table_amd64.go and table_arm64.go do both: a goroutine cannot be stopped inside
+// wrap_amd64.go and table_arm64.go do both: a goroutine cannot be stopped inside
 // assembly, and a garbage collection would wait for it.
 const (
 	// chunk is the most elements that one call of an elementwise kernel gets: some ten

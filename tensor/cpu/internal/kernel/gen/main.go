@@ -114,7 +114,8 @@ func write(folder, constants string) error {
 			}
 		}
 	}
-	files := map[string]string{"const_amd64.s": constants, "const_arm64.s": constants, "table_amd64.go": tables()}
+	files := map[string]string{"const_amd64.s": constants, "const_arm64.s": constants}
+	maps.Copy(files, tables())
 	maps.Copy(files, neonFiles())
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(mark+"\n"+text), 0o644); err != nil {

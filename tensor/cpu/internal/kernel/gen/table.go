@@ -38,28 +38,44 @@ func (l loop) field() string {
 
 func title(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// tables returns the Go code that fills a Table with assembly.
-func tables() string {
+// tables returns the files of Go that fill a Table with assembly: one for each
+// instruction set, and the loops around its kernels that both use.
+func tables() map[string]string {
 	vectors(avx2)
 	functions(avx2)
 	doubleVectors(avx2)
 	doubleFunctions(avx2)
 	halves(avx2)
 	rowSet(avx2)
-	var b strings.Builder
-	b.WriteString("package kernel\n\nimport \"math\"\n")
+	files := map[string]string{}
 	for _, s := range []isa{avx512, avx2} {
-		s.accelerate(&b)
+		b := begun("")
+		s.accelerate(b)
 		plain(s)
-		s.plainTable(&b)
+		s.plainTable(b)
+		files["table_"+strings.ToLower(s.name)+"_amd64.go"] = formatted(b)
 	}
+	b := begun("import \"math\"\n")
 	var seen []string
 	for _, l := range append(slices.Clone(loops), doubleLoops...) {
 		if w := l.wrapper(); !slices.Contains(seen, w) {
 			seen = append(seen, w)
-			l.wrap(&b)
+			l.wrap(b)
 		}
 	}
+	files["wrap_amd64.go"] = formatted(b)
+	return files
+}
+
+// begun begins a file of Go.
+func begun(imports string) *strings.Builder {
+	b := &strings.Builder{}
+	b.WriteString("package kernel\n\n" + imports)
+	return b
+}
+
+// formatted returns a file as gofmt writes it.
+func formatted(b *strings.Builder) string {
 	text, err := format.Source([]byte(b.String()))
 	if err != nil {
 		panic(err)
