@@ -69,6 +69,8 @@ func Parse(r io.Reader) (*File, error) {
 		case f.Cut:
 		case errors.Is(err, ErrFile):
 			return nil, err
+		case atEnd:
+			return nil, fmt.Errorf("%w: it ends after %d events", ErrFile, len(f.Events))
 		default:
 			return nil, fmt.Errorf("%w: after %d events: %w", ErrFile, len(f.Events), err)
 		}
