@@ -65,19 +65,24 @@ type folder[S any, T, A number] struct {
 	store func(r *run, i int, acc []T)
 }
 
-// row folds a row of any length.
+// row folds a row of any length: its pieces as rows of a block, whose results are joined
+// in their order.
 func (f *folder[S, T, A]) row(r *run, x []S) A {
-	one := scratchRow[T](r, 1, 1)
+	acc := scratchRow[T](r, 1, foldPiece/foldRow)
 	var a A
-	for at := 0; at < len(x); at += foldRow {
+	for at := 0; at < len(x); {
 		n := min(foldRow, len(x)-at)
-		piece, _ := f.read.block(r, x[at:at+n], n, 1, n)
-		f.fold.Rows(one, piece, n, n)
-		if at == 0 {
-			a = A(one[0])
-		} else {
-			a = f.join(a, A(one[0]))
+		count := min(max(min(len(x)-at, f.read.most)/n, 1), len(acc))
+		block, step := f.read.block(r, x[at:at+count*n], n, count, n)
+		f.fold.Rows(acc[:count], block, step, n)
+		for i, v := range acc[:count] {
+			if at == 0 && i == 0 {
+				a = A(v)
+			} else {
+				a = f.join(a, A(v))
+			}
 		}
+		at += count * n
 	}
 	return a
 }
