@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +48,37 @@ type Table struct {
 	Classes []string  // its values in order, unless TableOptions.Regression
 	Class   []int64   // [Rows], indices in Classes
 	Target  []float32 // [Rows], with TableOptions.Regression
+
+	// Categories has for each column of X the texts that its numbers stand for: 0 is the
+	// first. It is nil for a column of numbers, and as a whole if all columns are.
+	Categories [][]string
+
+	// Fill is what an empty field of each column of X became, or would have become. It is
+	// nil without TableOptions.Fill.
+	Fill []float32
+
+	// Scale is what ApplyScale has brought X to; nil if nothing did.
+	Scale *Scale
 }
+
+// ApplyScale brings X to s, and keeps s as the table's Scale. A table that has one
+// already is an error.
+func (t *Table) ApplyScale(s Scale) error {
+	if t.Scale != nil {
+		return errors.New("data: scale of a table that is scaled already, expected one without a Scale")
+	}
+	if len(s.Mean) != len(t.Names) {
+		return fmt.Errorf("data: a table of %d columns and a scale of %d: expected as many", len(t.Names), len(s.Mean))
+	}
+	if err := s.Apply(t.X); err != nil {
+		return err
+	}
+	t.Scale = &s
+	return nil
+}
+
+// AllTexts in TableOptions.Categories stands for every column of texts.
+const AllTexts = "*"
 
 // TableOptions configure ReadCSV; nil and the zero value are the defaults.
 type TableOptions struct {
@@ -64,14 +93,63 @@ type TableOptions struct {
 	// NoLabel takes every column for one of X, as of rows whose label is not known yet.
 	NoLabel bool
 
+	// Categories are the names of columns of texts. Each distinct text becomes a number,
+	// 0 for the first in the order of classes; an empty field is a text like the others.
+	// AllTexts stands for every column but the label in which no field is a number.
+	Categories []string
+
+	// Fill returns what an empty field of a column of numbers becomes, given the others:
+	// FillMean, or FillNumber of a number. An empty label is an error all the same. nil
+	// makes every empty field an error.
+	Fill func(others []float32) float32
+
+	// Like is a table whose form this one has, as a test set has that of the training
+	// set: the same columns by name, in Like's order, with the same numbers for texts and
+	// classes, the same Fill and the same Scale, which is applied. A text or a class that
+	// Like lacks is an error. The label is that of Like, if Label is empty, and no column
+	// if Like has none. Like needs no rows: a program may make it of what it has saved.
+	// Categories and Fill of these options must be nil.
+	Like *Table
+
 	// Comma separates fields; 0 is a comma.
 	Comma rune
 }
 
+// FillMean is a TableOptions.Fill: the mean of the others.
+func FillMean(others []float32) float32 {
+	sum := 0.0
+	for _, x := range others {
+		sum += float64(x)
+	}
+	return float32(sum / float64(len(others)))
+}
+
+// FillNumber returns a TableOptions.Fill that returns x.
+func FillNumber(x float32) func([]float32) float32 {
+	return func([]float32) float32 { return x }
+}
+
+// FieldError is an ErrFormat for one field of a table.
+type FieldError struct {
+	File   string
+	Line   int
+	Column string
+	Value  string
+	Want   string // expected instead, and what to do
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%v: %s: line %d, column %.40q: %.40q, expected %s", ErrFormat, e.File, e.Line, e.Column, e.Value, e.Want)
+}
+
+// Unwrap returns ErrFormat.
+func (e *FieldError) Unwrap() error { return ErrFormat }
+
 // ReadCSV reads a table of comma-separated values (RFC 4180). All columns but the label
-// are finite numbers. If the first record has no number in it, it is the names of the
-// columns. A byte order mark is skipped. Errors call the file name: ErrFormat,
-// ErrTooLarge, or the reader's own error.
+// are finite numbers, unless TableOptions.Categories names them. If the first record has
+// no number in it, it is the names of the columns. A byte order mark is skipped. Errors
+// call the file name: ErrFormat, of a field a *FieldError, ErrTooLarge, or the reader's
+// own error.
 func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	o := *cmp.Or(opts, &TableOptions{})
 	text := bufio.NewReader(&limited{r, maxCSV})
@@ -98,11 +176,10 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 			return nil, fmt.Errorf("%w: %s: the first column has no name, as the index that pandas writes; leave it out (to_csv(..., index=False)), or name it", ErrFormat, name)
 		}
 	}
-	t, label, err := o.columns(name, names)
+	t, err := o.reader(name, names)
 	if err != nil {
 		return nil, err
 	}
-	var labels []string
 	for record := first; ; {
 		if headed {
 			headed = false
@@ -114,25 +191,11 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 				line, _ := in.FieldPos(0)
 				return nil, fmt.Errorf("%w: %s: line %d has %d fields, expected %d as in the first", ErrFormat, name, line, len(record), len(names))
 			}
+			t.X = append(t.X, make([]float32, len(t.Names))...)
 			for c, field := range record {
-				text := strings.TrimSpace(field)
-				if c == label && !o.Regression {
-					if text == "" {
-						line, _ := in.FieldPos(c)
-						return nil, fmt.Errorf("%w: %s: line %d has no label: column %.40q is empty; leave the row out, or give it one", ErrFormat, name, line, names[c])
-					}
-					labels = append(labels, strings.Clone(text)) // not all of the record
-					continue
-				}
-				x, err := strconv.ParseFloat(text, 32)
-				if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-					line, _ := in.FieldPos(c)
-					return nil, fmt.Errorf("%w: %s: line %d, column %.40q: %.40q, expected a finite number (%s)%s", ErrFormat, name, line, names[c], field, t.labelled(), advice(text))
-				}
-				if c == label {
-					t.Target = append(t.Target, float32(x))
-				} else {
-					t.X = append(t.X, float32(x))
+				line, _ := in.FieldPos(c)
+				if err := t.take(&t.columns[c], strings.TrimSpace(field), field, line); err != nil {
+					return nil, err
 				}
 			}
 			t.Rows++
@@ -148,42 +211,7 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	if t.Rows == 0 {
 		return nil, fmt.Errorf("%w: %s has names of columns only, expected records", ErrFormat, name)
 	}
-	t.classify(labels)
-	return t, nil
-}
-
-// columns returns a table without rows for columns of these names, and which of them is
-// the label, -1 for none.
-func (o *TableOptions) columns(file string, names []string) (t *Table, label int, err error) {
-	if o.NoLabel {
-		return &Table{Names: names}, -1, nil
-	}
-	label = len(names) - 1
-	if o.Label != "" {
-		if label = slices.Index(names, o.Label); label < 0 {
-			return nil, 0, fmt.Errorf("%w: %s has no column %.40q for the label, expected one of %.200q", ErrFormat, file, o.Label, names)
-		}
-	}
-	if len(names) < 2 {
-		return nil, 0, fmt.Errorf("%w: %s has 1 column, %.40q, expected a label and at least 1 other, separated by %q", ErrFormat, file, names[0], cmp.Or(o.Comma, ','))
-	}
-	return &Table{Names: slices.Delete(slices.Clone(names), label, label+1), Label: names[label]}, label, nil
-}
-
-// advice says what to do about a field that is no number.
-func advice(field string) string {
-	if field == "" {
-		return "; fill it, or leave the row or the column out"
-	}
-	return "; of a column of texts make a column of 0 and 1 for each text"
-}
-
-// labelled says which column is the label.
-func (t *Table) labelled() string {
-	if t.Label == "" {
-		return "there is no label"
-	}
-	return fmt.Sprintf("the label is column %.40q", t.Label)
+	return t.finish()
 }
 
 // ReadCSVFile calls ReadCSV with the file at path.
@@ -213,29 +241,4 @@ func columnsOf(first []string) (names []string, headed bool) {
 		}
 	}
 	return names, headed
-}
-
-// classify sets the classes of the labels' texts.
-func (t *Table) classify(labels []string) {
-	if len(labels) == 0 {
-		return
-	}
-	t.Classes = slices.Compact(slices.Sorted(slices.Values(labels)))
-	numbers := make(map[string]int64, len(t.Classes))
-	for _, c := range t.Classes {
-		if n, err := strconv.ParseInt(c, 10, 64); err == nil {
-			numbers[c] = n
-		}
-	}
-	if len(numbers) == len(t.Classes) {
-		slices.SortStableFunc(t.Classes, func(a, b string) int { return cmp.Compare(numbers[a], numbers[b]) })
-	}
-	index := make(map[string]int64, len(t.Classes))
-	for i, c := range t.Classes {
-		index[c] = int64(i)
-	}
-	t.Class = make([]int64, len(labels))
-	for i, l := range labels {
-		t.Class[i] = index[l]
-	}
 }

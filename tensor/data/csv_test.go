@@ -48,7 +48,7 @@ func TestReadCSV(t *testing.T) {
 		"1,2,x\n1,2\n":     "line 2 has 2 fields, expected 3 as in the first",
 		"1,2,x\n1,2,x,4\n": "line 2 has 4 fields, expected 3 as in the first",
 		"1,2,x\n1,2,\n":    `line 2 has no label: column "c3" is empty`,
-		"1,2,x\nred,2,y\n": `"red", expected a finite number (the label is column "c3"); of a column of texts make a column of 0 and 1`,
+		"1,2,x\nred,2,y\n": `"red", expected a finite number (the label is column "c3"); if the column is one of texts, name it in TableOptions.Categories`,
 		"1,2,x\n1,\"2,y\n": "t.csv: ",
 	} {
 		if _, err := ReadCSV(strings.NewReader(text), "t.csv", nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "t.csv") {

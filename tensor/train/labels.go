@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -14,10 +15,14 @@ import (
 const noteLabels = "labels"
 
 // labels are the names of a table's columns and classes in the order in which a network
-// has them.
+// has them, and what its numbers stand for.
 type labels struct {
 	Columns []string
 	Classes []string `json:",omitempty"` // none for a table with a Target
+
+	Categories [][]string  `json:",omitempty"` // as of data.Table
+	Fill       []float32   `json:",omitempty"`
+	Scale      *data.Scale `json:",omitempty"`
 }
 
 // labelsIn returns the labels in notes of the weights at path; nil if they have none.
@@ -36,7 +41,7 @@ func labelsIn(notes map[string]string, path string) (*labels, error) {
 // note returns the note of l; empty for nil, and where a name is no UTF-8, which JSON
 // would not keep.
 func (l *labels) note() string {
-	if l == nil || slices.ContainsFunc(slices.Concat(l.Columns, l.Classes), func(s string) bool { return !utf8.ValidString(s) }) {
+	if l == nil || slices.ContainsFunc(slices.Concat(append(l.Categories, l.Columns, l.Classes)...), func(s string) bool { return !utf8.ValidString(s) }) {
 		return ""
 	}
 	text, err := json.Marshal(l)
@@ -52,7 +57,7 @@ func labelsOf(d Data) *labels {
 	if !ok || t.Train.Target == nil && len(t.Train.Classes) == 0 {
 		return nil
 	}
-	return &labels{Columns: t.Train.Names, Classes: t.Train.Classes}
+	return &labels{t.Train.Names, t.Train.Classes, t.Train.Categories, t.Train.Fill, t.Train.Scale}
 }
 
 // fit returns d with the columns and classes of its table in the order of l, which are
@@ -76,7 +81,8 @@ func (l *labels) fit(d Data, owner string) (Data, error) {
 }
 
 // order returns t, a table of the file from, with its columns and classes in the order of
-// l, which are those of owner. ErrData names a column or a class that is not in l.
+// l, which are those of owner, with l's numbers for texts, and with l's scale. ErrData
+// names a column, a class or a text that is not in l.
 func (l *labels) order(t *data.Table, from, owner string) (*data.Table, error) {
 	if (t.Target == nil) != (len(l.Classes) > 0) || t.Target == nil && len(t.Classes) == 0 {
 		return nil, fmt.Errorf("%w: %s: %s have %s, expected a table of these", ErrData, from, owner, l.kind())
@@ -94,15 +100,10 @@ func (l *labels) order(t *data.Table, from, owner string) (*data.Table, error) {
 		return nil, err
 	}
 	out := *t
-	if columns != nil {
-		out.Names, out.X = l.Columns, make([]float32, len(t.X))
-		for r := range t.Rows {
-			row := t.X[r*len(columns):]
-			for c, to := range columns {
-				out.X[r*len(columns)+to] = row[c]
-			}
-		}
+	if out.X, err = l.numbers(t, columns, from, owner); err != nil {
+		return nil, err
 	}
+	out.Names, out.Categories, out.Fill, out.Scale = l.Columns, l.Categories, l.Fill, l.Scale
 	out.Classes = l.Classes
 	if classes != nil {
 		out.Class = make([]int64, len(t.Class))
@@ -114,6 +115,74 @@ func (l *labels) order(t *data.Table, from, owner string) (*data.Table, error) {
 		}
 	}
 	return &out, nil
+}
+
+// numbers returns t.X with column c where columns says, or where it is if columns is nil,
+// and with l's texts and scale.
+func (l *labels) numbers(t *data.Table, columns []int, from, owner string) ([]float32, error) {
+	width := len(t.Names)
+	if columns == nil {
+		columns = make([]int, width)
+		for c := range columns {
+			columns[c] = c
+		}
+	}
+	texts := make([][]int, width) // where those of a column of t are among l's
+	same := (t.Scale == nil) == (l.Scale == nil)
+	for c, to := range columns {
+		var err error
+		if texts[c], err = l.texts(t, c, to, from, owner); err != nil {
+			return nil, err
+		}
+		same = same && to == c && texts[c] == nil
+		if t.Scale != nil && l.Scale != nil {
+			same = same && t.Scale.Mean[c] == l.Scale.Mean[to] && t.Scale.Deviation[c] == l.Scale.Deviation[to]
+		}
+	}
+	if same {
+		return t.X, nil
+	}
+	x := make([]float32, len(t.X))
+	for c, to := range columns {
+		for r := range t.Rows {
+			v := t.X[r*width+c]
+			if t.Scale != nil {
+				v = v*t.Scale.Deviation[c] + t.Scale.Mean[c]
+			}
+			if texts[c] != nil {
+				i := int(math.Round(float64(v)))
+				if i < 0 || i >= len(texts[c]) {
+					return nil, fmt.Errorf("%w: %s: row %d, column %.40q: %v, expected the number of one of %d texts", ErrData, from, r, t.Names[c], v, len(texts[c]))
+				}
+				v = float32(texts[c][i])
+			}
+			x[r*width+to] = v
+		}
+	}
+	if l.Scale != nil {
+		if err := l.Scale.Apply(x); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// texts returns where the texts of t's column c are among those of l's column to; nil if
+// they are the same, or the columns hold numbers.
+func (l *labels) texts(t *data.Table, c, to int, from, owner string) ([]int, error) {
+	of := func(all [][]string, c int) []string {
+		if all == nil {
+			return nil
+		}
+		return all[c]
+	}
+	own, other := of(t.Categories, c), of(l.Categories, to)
+	if (own == nil) != (other == nil) {
+		hold := map[bool]string{true: "numbers", false: "texts"}
+		return nil, fmt.Errorf("%w: %s: column %.40q holds %s, and that of %s %s, expected the same of both (data.TableOptions.Categories)",
+			ErrData, from, t.Names[c], hold[own == nil], owner, hold[other == nil])
+	}
+	return places(own, other, from, "text", fmt.Sprintf("column %.40q of %s", t.Names[c], owner))
 }
 
 // kind says what l's network computes.

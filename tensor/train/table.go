@@ -23,8 +23,9 @@ const (
 
 // Table is data of a model that predicts a column of a table from the others: [n,
 // columns] in; out are [n, classes], or of a table with a Target [n, 1]. Train saves the
-// names of columns and classes with the weights: a table in which they have another order
-// has that of the weights which a run begins with or evaluates.
+// names of columns and classes with the weights, the texts of data.Table.Categories and
+// the Scale: a table in which they are others has those of the weights which a run begins
+// with or evaluates.
 type Table struct {
 	Train, Held *data.Table
 	From        string // file, or a name for errors
@@ -85,6 +86,11 @@ func whole(t *data.Table, from string, least int) error {
 		return fmt.Errorf("%w: %s: %d rows of %d columns with %d numbers and %d labels, expected at least %d rows and all of each",
 			ErrData, from, t.Rows, len(t.Names), len(t.X), labels, least)
 	}
+	columns := len(t.Names)
+	if t.Categories != nil && len(t.Categories) != columns || t.Scale != nil && (len(t.Scale.Mean) != columns || len(t.Scale.Deviation) != columns) {
+		return fmt.Errorf("%w: %s: %d columns with categories of %d, or with a scale of another number, expected one of each for every column, or none",
+			ErrData, from, columns, len(t.Categories))
+	}
 	return nil
 }
 
@@ -102,7 +108,11 @@ func (d *Table) content() [][]byte {
 			panic(err) // the types have a size
 		}
 	}
-	return [][]byte{numbers, []byte(strings.Join(append(append([]string{t.Label}, t.Names...), t.Classes...), "\n"))}
+	content := [][]byte{numbers, []byte(strings.Join(append(append([]string{t.Label}, t.Names...), t.Classes...), "\n"))}
+	for _, all := range t.Categories {
+		content = append(content, []byte(strings.Join(all, "\n")))
+	}
+	return content
 }
 
 func (d *Table) check(m *Model) error {

@@ -250,3 +250,82 @@ func testTableLabels(t *devicetest.T) {
 		t.Errorf("a class that is no index: %v", err)
 	}
 }
+
+// TestTableTexts: a table whose texts have other numbers than those trained, or another
+// scale, is evaluated and trained on as the weights have them.
+func TestTableTexts(t *testing.T) { devicetest.Each(t, testTableTexts) }
+
+func testTableTexts(t *devicetest.T) {
+	m := own(2)
+	split := func(text string, o *data.TableOptions) *Table {
+		t.Helper()
+		read, err := data.ReadCSV(strings.NewReader(text), "texts.csv", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := SplitTable(read, "texts.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	rows := func(names ...string) string {
+		text := "colour,size,ripe\n"
+		for i := range uint64(500) {
+			c, size := data.Index(data.Key("colour"), i, uint64(len(names))), data.Index(data.Key("size"), i, 1000)
+			text += fmt.Sprintf("%s,%d,%t\n", names[c], size, (c%2 == 0) == (size > 500))
+		}
+		return text
+	}
+	texts := &data.TableOptions{Categories: []string{"colour"}}
+	d := split(rows("red", "lime", "plum"), texts)
+	scale, err := data.ScaleOf(d.Train.X, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []*data.Table{d.Train, d.Held} {
+		if err := part.ApplyScale(scale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := filepath.Join(t.TempDir(), "own.safetensors")
+	sum, err := m.Train(t.Context(), inProcess(t), d, &Options{Seed: 3, Save: saved, Steps: 600})
+	if err != nil || *sum.Accuracy < 0.9 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	// Without "plum" the other two have the numbers 0 and 1 of "lime" and "plum" before.
+	for name, other := range map[string]*Table{
+		"without a scale": split(rows("red", "lime", "plum"), texts),
+		"fewer texts":     split(rows("red", "lime"), texts),
+	} {
+		e, err := m.Evaluate(t.Context(), inProcess(t), other, saved)
+		if err != nil || *e.Accuracy < 0.9 || name == "without a scale" && *e.Accuracy != *sum.Accuracy {
+			t.Errorf("%s: %+v, %v, expected about %v", name, e, err, *sum.Accuracy)
+		}
+		more, err := m.Train(t.Context(), inProcess(t), other, &Options{Steps: 1, LR: 1e-9, Load: saved})
+		if err != nil || *more.Accuracy != *e.Accuracy {
+			t.Errorf("%s: trained on: %+v, %v, expected %v", name, more, err, *e.Accuracy)
+		}
+	}
+	wild := *d.Held
+	wild.X = slices.Repeat([]float32{100}, len(wild.X))
+	short := *d.Held
+	short.Categories = short.Categories[:1]
+	other := *d.Held
+	other.Categories = [][]string{{"red", "lime", "plum"}, nil}
+	wild.Categories = other.Categories
+	for says, held := range map[string]*data.Table{
+		`texts.csv: column "colour" holds numbers, and that of the weights in ` + saved + " texts":                               split(rows("1", "2"), nil).Held,
+		`texts.csv: text "kiwi" is unknown to column "colour" of the weights in ` + saved + `, which have ["lime" "plum" "red"]`: split(rows("red", "kiwi"), texts).Held,
+		`texts.csv: row 0, column "colour": `: &wild,
+		"2 columns with categories of 1":      &short,
+	} {
+		d := &Table{Train: held, Held: held, From: "texts.csv"}
+		if held == &wild {
+			d.Train = &other
+		}
+		if _, err := m.Evaluate(t.Context(), inProcess(t), d, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, expected %q", err, says)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 // Command classifier trains a network on a table of comma-separated values, whose last
 // column is the class, and says how often it is right about rows that it did not see. It
-// brings the columns to the same size first, for networks learn poorly otherwise.
-// Without an argument it takes points.csv: two features, three classes. With -predict it
-// prints the class of each row of another table, which has the same columns by name but
-// no class, by the weights that -save has saved.
+// brings the columns to the same size first, for networks learn poorly otherwise. Columns
+// of texts, which -categories names, become numbers, and -fill says what an empty field
+// becomes. Without an argument it takes points.csv: two features, three classes. With
+// -predict it prints the class of each row of another table, which has the same columns
+// by name but no class, by the weights that -save has saved.
 //
 //	go run .
 //	go run . -epochs 300 -save model.safetensors mine.csv
+//	go run . -categories colour,shape -fill mean -save model.safetensors mine.csv
 //	go run . -load model.safetensors -predict new.csv
 //
 // It runs in this process, or on a worker while `ringside up` runs.
@@ -15,12 +17,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -41,6 +45,22 @@ func main() {
 	epochs := flag.Int("epochs", 100, "how often each row is seen")
 	save := flag.String("save", "", "safetensors file for the weights")
 	load := flag.String("load", "model.safetensors", "weights for -predict")
+	var o data.TableOptions
+	flag.Func("categories", "columns of texts, `a,b`; '*' for all", func(names string) error {
+		for name := range strings.SplitSeq(names, ",") {
+			o.Categories = append(o.Categories, strings.TrimSpace(name))
+		}
+		return nil
+	})
+	flag.Func("fill", "`what` an empty field of a column of numbers becomes: a number, or mean, that of the column", func(text string) error {
+		o.Fill = data.FillMean
+		if text == "mean" {
+			return nil
+		}
+		x, err := strconv.ParseFloat(text, 32)
+		o.Fill = data.FillNumber(float32(x))
+		return err
+	})
 	rows := flag.String("predict", "", "table of rows whose classes are printed, instead of training")
 	flag.Parse()
 	path := "points.csv"
@@ -57,12 +77,24 @@ func main() {
 	if *rows != "" {
 		err = predict(ctx, os.Stdout, *load, *rows)
 	} else {
-		err = run(ctx, path, *epochs, *save)
+		err = withAdvice(run(ctx, path, *epochs, *save, &o))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "classifier:", err)
 		os.Exit(1)
 	}
+}
+
+// withAdvice adds to the error of a field that is no number the flag that takes it.
+func withAdvice(err error) error {
+	var field *data.FieldError
+	switch {
+	case !errors.As(err, &field):
+		return err
+	case field.Value == "":
+		return fmt.Errorf("%w\nhere: -fill mean makes the mean of its column of every empty field, -fill 0 a zero", err)
+	}
+	return fmt.Errorf("%w\nhere: -categories '%s' makes numbers of the texts of that column, -categories '*' of all columns of texts", err, field.Column)
 }
 
 // network returns the model: as many numbers as there are classes, the largest of which
@@ -78,6 +110,8 @@ func network(sess *tensor.Session, columns, classes int) nn.Sequential {
 // labels is what the file of weights says of the table that they are of.
 type labels struct {
 	Columns, Classes []string
+	Categories       [][]string // texts of columns, for which they have numbers
+	Fill             []float32  // for empty fields
 	Scale            data.Scale
 }
 
@@ -95,12 +129,10 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 	if err := json.Unmarshal([]byte(notes["labels"]), &of); err != nil {
 		return fmt.Errorf("%s has no names of classes, expected a file that -save has written: %w", weights, err)
 	}
-	table, err := data.ReadCSVFile(path, &data.TableOptions{NoLabel: true})
+	like := &data.Table{Names: of.Columns, Categories: of.Categories, Fill: of.Fill, Scale: &of.Scale}
+	table, err := data.ReadCSVFile(path, &data.TableOptions{Like: like})
 	if err != nil {
 		return err
-	}
-	if !slices.Equal(table.Names, of.Columns) {
-		return fmt.Errorf("%s has the columns %q, expected %q", path, table.Names, of.Columns)
 	}
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
@@ -110,9 +142,6 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 	net := network(sess, len(of.Columns), len(of.Classes))
 	if _, err := nn.Load(weights, net.Params(), nil); err != nil {
 		return err
-	}
-	if err := of.Scale.Apply(table.X); err != nil {
-		return fmt.Errorf("%s: %w", weights, err)
 	}
 	var classes []int64
 	sess.NoGrad(func() {
@@ -130,17 +159,24 @@ func predict(ctx context.Context, out io.Writer, weights, path string) error {
 	return nil
 }
 
-func run(ctx context.Context, path string, epochs int, save string) error {
+func run(ctx context.Context, path string, epochs int, save string, o *data.TableOptions) error {
 	if save != "" { // fail now rather than after the training
 		if err := safetensors.Writable(save); err != nil {
 			return err
 		}
 	}
-	table, err := data.ReadCSVFile(path, nil)
+	table, err := data.ReadCSVFile(path, o)
 	if err != nil {
 		return err
 	}
 	columns := len(table.Names)
+	for c, texts := range table.Categories {
+		if n := len(texts); n > table.Rows/2 {
+			fmt.Printf("column %q has %d texts in %d rows; leave it out if each row has its own, as a name\n", table.Names[c], n, table.Rows)
+		} else if n > 0 {
+			fmt.Printf("column %q: %.200q are 0 to %d\n", table.Names[c], texts, n-1)
+		}
+	}
 	if n := len(table.Classes); n > table.Rows/2 {
 		fmt.Printf("column %q has %d classes in %d rows; if it is a number to predict, see the example ownmodel\n", table.Label, n, table.Rows)
 	}
@@ -224,7 +260,7 @@ func run(ctx context.Context, path string, epochs int, save string) error {
 	if save == "" {
 		return nil
 	}
-	notes, err := json.Marshal(labels{table.Names, table.Classes, scale})
+	notes, err := json.Marshal(labels{table.Names, table.Classes, table.Categories, table.Fill, scale})
 	if err != nil {
 		return err
 	}
