@@ -59,7 +59,7 @@ func TestCategories(t *testing.T) {
 				t.Errorf("class %d of %q, expected 1 of %q", next.Class[0], next.Classes, got.Classes)
 			}
 		}
-		// What a program has saved is enough.
+		// The names and forms that a program has saved are enough.
 		saved := &Table{Names: got.Names, Categories: got.Categories, Fill: got.Fill, Scale: got.Scale}
 		if next := read(t, "colour,size,price\nblue,2,\n", &TableOptions{Like: saved}); !reflect.DeepEqual(next.X, row) || next.Label != "" {
 			t.Errorf("like a table without rows: %+v, expected %v", next, row)

@@ -138,6 +138,7 @@ type FieldError struct {
 	Want   string // expected instead, and what to do
 }
 
+// Error names the file, the line and the column.
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("%v: %s: line %d, column %.40q: %.40q, expected %s", ErrFormat, e.File, e.Line, e.Column, e.Value, e.Want)
 }
