@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 
@@ -23,6 +25,7 @@ import (
 const (
 	noteModel   = "model"
 	noteData    = "data"
+	noteFrom    = "data from"
 	noteSeed    = "random seed"
 	noteCounter = "random counter"
 	noteExact   = "exact"
@@ -89,7 +92,7 @@ func (r *run) reopen(d Data) error {
 		return fmt.Errorf("%w: %s is another model than was trained; give that again", err, r.model.Name)
 	}
 	if err := note(noteData, fingerprint(d)); err != nil {
-		return fmt.Errorf("%w: %s is other data than it was trained on; give that again", err, d.where())
+		return fmt.Errorf("%w: %s is other data than it was trained on%s; give that again", err, d.where(), trainedOn(c.Notes))
 	}
 	var was Options
 	old := was.kept()
@@ -120,7 +123,7 @@ func (r *run) reopen(d Data) error {
 		}
 	}
 	if c.Step > uint64(r.o.Steps) {
-		return fmt.Errorf("%w: %s: step %d of a run of %d", checkpoint.ErrMismatch, r.o.Resume, c.Step, r.o.Steps)
+		return fmt.Errorf("%w: %s: %d steps are done, expected at most the %d that the run is to have", checkpoint.ErrMismatch, r.o.Resume, c.Step, r.o.Steps)
 	}
 	r.o.Checkpoint = cmp.Or(r.o.Checkpoint, r.o.Resume)
 	return nil
@@ -195,7 +198,7 @@ func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor
 	}
 	seed, counter := r.s.Random()
 	notes := map[string]string{
-		noteModel: r.model.Name, noteData: r.print,
+		noteModel: r.model.Name, noteData: r.print, noteFrom: place(r.sum.Data),
 		noteSeed: strconv.FormatUint(seed, 10), noteCounter: strconv.FormatUint(counter, 10),
 	}
 	if r.labels != "" {
@@ -221,4 +224,32 @@ func fingerprint(d Data) string {
 		n += len(part)
 	}
 	return fmt.Sprintf("%s of %d bytes, sha256 %.16x", d.kind(), n, h.Sum(nil))
+}
+
+// place returns the absolute path of a file or folder of data, or other names as they are.
+func place(from string) string {
+	if _, err := os.Stat(from); err != nil {
+		return from
+	}
+	if path, err := filepath.Abs(from); err == nil {
+		return path
+	}
+	return from
+}
+
+// trainedOn returns ", which was PATH" of the data that a checkpoint's notes name; empty
+// if they name none.
+func trainedOn(notes map[string]string) string {
+	if notes[noteFrom] == "" {
+		return ""
+	}
+	return ", which was " + notes[noteFrom]
+}
+
+// DataOf returns where the data was that the run of the checkpoint at path (as of
+// Options.Load) learnt from: the absolute path of a file or a folder, or the name of a
+// program's own. It is empty for weights that are no checkpoint.
+func DataOf(path string) (string, error) {
+	notes, err := notesAt(path)
+	return notes[noteFrom], err
 }

@@ -148,10 +148,10 @@ func testResumeOther(t *devicetest.T) {
 	}{
 		"none":      {"qwen3-tiny", text, Options{Resume: t.TempDir()}, checkpoint.ErrNone, "manifest.json is not there"},
 		"model":     {"qwen3-small", text, Options{Resume: dir}, checkpoint.ErrMismatch, `model is "qwen3-tiny", expected "qwen3-small": qwen3-small is another model than was trained; give that again`},
-		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, "is other data than it was trained on; give that again"},
+		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, "is other data than it was trained on, which was fox; give that again"},
 		"seed":      {"qwen3-tiny", text, Options{Resume: dir, Seed: 4}, checkpoint.ErrMismatch, "its seed is 3; 4 would be another run"},
 		"batch":     {"qwen3-tiny", text, Options{Resume: dir, Batch: 4}, checkpoint.ErrMismatch, "its batch is 2; 4 would be another run"},
-		"shorter":   {"qwen3-tiny", text, Options{Resume: dir, Steps: 1}, checkpoint.ErrMismatch, "step 2 of a run of 1"},
+		"shorter":   {"qwen3-tiny", text, Options{Resume: dir, Steps: 1}, checkpoint.ErrMismatch, "2 steps are done, expected at most the 1 that the run is to have"},
 		"both":      {"qwen3-tiny", text, Options{Resume: dir, Load: "x"}, ErrOption, "the weights come from one of them"},
 		"overwrite": {"qwen3-tiny", text, Options{Checkpoint: dir, Steps: 2}, ErrOption, `holds step 2 of "qwen3-tiny"; resume it, or save elsewhere`},
 		"nowhere":   {"qwen3-tiny", text, Options{Every: 3}, ErrOption, "every is 3, expected a checkpoint to save to as well"},

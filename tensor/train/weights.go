@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -148,6 +149,7 @@ type Evaluation struct {
 	Model       string   `json:"model"`
 	Engine      string   `json:"engine"`
 	Data        string   `json:"data"`
+	TrainedOn   string   `json:"trained_on,omitempty"` // if it is other data, and known
 	Weights     string   `json:"weights"`
 	Parameters  int      `json:"parameters"`
 	HeldOut     float64  `json:"held_out_loss"` // mean, in nats
@@ -159,7 +161,7 @@ type Evaluation struct {
 // Evaluate evaluates the model with the weights at path (as of Options.Load) on the
 // held-out part of d, as Train does in the end. It finds columns and classes of a table
 // by the names that Train has written with the weights, and returns ErrData for other
-// ones.
+// ones. Evaluation.TrainedOn tells of a checkpoint whose run learnt from other data.
 func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path string) (*Evaluation, error) {
 	begin := time.Now()
 	if err := m.takes(d); err != nil {
@@ -173,6 +175,10 @@ func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path st
 	if err != nil {
 		return nil, err
 	}
+	trained := ""
+	if print, ok := notes[noteData]; ok && print != fingerprint(d) {
+		trained = cmp.Or(notes[noteFrom], print)
+	}
 	if d, err = fitted(d, notes, path); err != nil {
 		return nil, err
 	}
@@ -180,6 +186,6 @@ func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path st
 	if err := r.evaluate(ctx, d); err != nil {
 		return nil, fmt.Errorf("%w, with the weights in %s", err, path)
 	}
-	return &Evaluation{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Weights: path, Parameters: nn.Count(net.Params()),
+	return &Evaluation{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), TrainedOn: trained, Weights: path, Parameters: nn.Count(net.Params()),
 		HeldOut: r.sum.HeldOut, Accuracy: r.sum.Accuracy, BitsPerByte: r.sum.BitsPerByte, Seconds: time.Since(begin).Seconds()}, nil
 }

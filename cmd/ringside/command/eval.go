@@ -3,9 +3,12 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/tensor/train"
 )
 
 func newEval() *cobra.Command {
@@ -19,7 +22,7 @@ func newEval() *cobra.Command {
 		Use:   "eval",
 		Short: "evaluate a trained model on data that was held out",
 		Long: `Eval prints how a model that train has saved does on the held-out part of its data: the loss, and the accuracy of a classifier
-or the bits per byte of a language model, as train does in the end. It runs through a dispatcher if one runs, else in this process.
+or the bits per byte of a language model, as train does in the end. It warns of other data than a checkpoint's run learnt from. It runs through a dispatcher if one runs, else in this process.
 
   ringside eval --load model.safetensors
   ringside eval --load run --data book.txt --json`,
@@ -28,6 +31,11 @@ or the bits per byte of a language model, as train does in the end. It runs thro
 			m, err := weights.find()
 			if err != nil {
 				return err
+			}
+			if !cmd.Flags().Changed("data") {
+				if path, err = dataOfRun(weights.load); err != nil {
+					return err
+				}
 			}
 			d, err := loadData(m, path)
 			if err != nil {
@@ -41,6 +49,9 @@ or the bits per byte of a language model, as train does in the end. It runs thro
 			e, err := m.Evaluate(cmd.Context(), sess.Session, d, weights.load)
 			if err != nil {
 				return err
+			}
+			if e.TrainedOn != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: judged on other data than the run in %s learnt from: %s; that was %s\n", weights.load, e.Data, e.TrainedOn)
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
@@ -58,8 +69,21 @@ or the bits per byte of a language model, as train does in the end. It runs thro
 	}
 	weights.add(c)
 	f := c.Flags()
-	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text (default: as for train)")
+	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text (default: that of a checkpoint's run, else as for train)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	at.whereFlags(f)
 	return c
+}
+
+// dataOfRun returns where the data of the run is whose checkpoint is at path; empty for
+// weights that are none, and for data that needs no --data.
+func dataOfRun(path string) (string, error) {
+	from, err := train.DataOf(path)
+	if err != nil || from == "" {
+		return "", err
+	}
+	if _, err := os.Stat(from); err != nil {
+		return "", fmt.Errorf("--data is needed: the run in %s learnt from %s, which is not there: %w", path, from, err)
+	}
+	return from, nil
 }

@@ -53,7 +53,7 @@ func (f *weightFlags) find() (*train.Model, error) {
 		return nil, fmt.Errorf("--load: %w; if it is one of these, say so with --model", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--load: %w", err)
+		return nil, withPlace("--load", f.load, err)
 	}
 	return m, nil
 }

@@ -170,13 +170,21 @@ func TestResumeMistakes(t *testing.T) {
 	runtimeDir(t)
 	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")
 	trained(t, "--in-process", "--data", text, "--steps", "3", "--batch", "1", "--sample=-1", "--checkpoint", folder)
-	empty := t.TempDir()
+	empty, more := t.TempDir(), filepath.Join(filepath.Dir(folder), "more")
+	if err := errors.Join(os.Mkdir(more, 0o700), os.WriteFile(filepath.Join(more, "notes"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		use  bool
 		says []string
 	}{
-		{[]string{"--resume", empty}, false, []string{filepath.Join(empty, "manifest.json")}},
+		{[]string{"--resume", empty}, false, []string{filepath.Join(empty, "manifest.json"), "--resume: ", "the folder " + empty + " is empty", "train --checkpoint DIR saves a run there"}},
+		{[]string{"--resume", more}, false, []string{"the folder " + more + ` holds "notes"; checkpoints are in ` + folder}},
+		{[]string{"--resume", filepath.Dir(folder)}, false, []string{`holds "more", "run"; checkpoints are in ` + folder}},
+		{[]string{"--resume", filepath.Join(empty, "none")}, false, []string{"there is no folder " + filepath.Join(empty, "none")}},
+		{[]string{"--resume", folder, "--steps", "2"}, true, []string{"--steps 2: the run in " + folder + " has done 3", "expected more than 3, such as --steps 5"}},
+		{[]string{"--resume", folder, "--steps", "3"}, true, []string{"such as --steps 6"}},
 		{[]string{"--resume", folder, "--seed", "9"}, false, []string{folder, "seed is 0; 9"}},
 		{[]string{"--resume", folder, "--load", "w"}, true, []string{"load w", folder}},
 		{[]string{"--checkpoint", folder}, true, []string{folder, "step 3"}},

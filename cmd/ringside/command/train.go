@@ -200,6 +200,9 @@ func (t *trainFlags) run(cmd *cobra.Command) error {
 	if t.severalHosts(cmd.Flags()) {
 		return onTwoHosts(cmd, &t.at)
 	}
+	if err := checkResumed(cmd.ErrOrStderr(), cmd.Flags(), &t.o); err != nil {
+		return err
+	}
 	if err := t.live.listen(); err != nil {
 		return err
 	}
