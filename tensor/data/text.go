@@ -73,7 +73,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 			return nil, err
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%w: %s holds no text file of at most %d bytes", ErrNotFound, path, o.MaxBytes)
+			return nil, fmt.Errorf("%w: %s holds no text file of at most %d bytes, %s", ErrNotFound, path, o.MaxBytes, without(root, left))
 		}
 	} else {
 		if all, err = readLimited(root, o.MaxBytes); err != nil {
@@ -115,6 +115,26 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s has grown above %d bytes", ErrTooLarge, path, limit)
 	}
 	return b, nil
+}
+
+// without says what is in a folder without text, of whose files some were read.
+func without(root string, read []string) string {
+	const most = 4
+	if len(read) > 0 {
+		names := make([]string, 0, most)
+		for _, p := range read[:min(len(read), most)] {
+			names = append(names, strings.TrimPrefix(p, root+string(filepath.Separator)))
+		}
+		more := ""
+		if n := len(read) - most; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		return fmt.Sprintf("but others: %q%s", names, more)
+	}
+	if all, err := os.ReadDir(root); err != nil || len(all) > 0 {
+		return "but what is left out: hidden files, links, folders named testdata, or folders without files"
+	}
+	return "it is empty"
 }
 
 func readFolder(root string, limit int64) (all []byte, files, left []string, err error) {

@@ -111,7 +111,7 @@ func TestBadFiles(t *testing.T) {
 		{"no text", filepath.Join(dir, "gone"), []string{"gone", "no such file"}},
 		{"empty text", write("empty", nil), []string{"is empty, expected text"}},
 		{"short text", write("short", []byte("twenty bytes of text")), []string{"19 bytes to train on and 1 held out", "pieces of 64"}},
-		{"binary folder", filepath.Dir(write("zeros", make([]byte, 99))), []string{"no text file"}},
+		{"binary folder", filepath.Dir(write("zeros", make([]byte, 99))), []string{"no text file", `but others: ["b"]`}},
 		{"pipe", pipe, []string{"expected a file or a folder"}},
 		{"device", "/dev/zero", []string{"--data: ", "is no file but a device or a pipe, expected a file or a folder"}},
 		{"link to itself", loop, []string{"too many links"}},
@@ -258,7 +258,7 @@ func TestBadFlags(t *testing.T) {
 		{train("--log-level", "loud"), []string{`"loud"`, "debug, info, warn or error"}},
 		{[]string{"train", "--workers", "-1", "--data", text}, []string{"--workers -1: expected above 0"}},
 		{train("--steps", "0"), []string{"--steps 0", "above 0"}},
-		{[]string{"generate", "--prompt", ""}, []string{`--prompt "": expected not to be empty`}},
+		{[]string{"generate", "--prompt", ""}, []string{`--prompt "": expected not to be empty; it is the text to go on from, such as --prompt "The "`}},
 		{[]string{"generate", "--prompt", "a", "--bytes", "many"}, []string{`--bytes "many": expected a whole number`}},
 		{[]string{"eval", "--load"}, []string{"needs an argument"}},
 		{[]string{"demo", "--steps", "0"}, []string{"--steps 0"}},
@@ -339,7 +339,7 @@ func TestBadPlaces(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"train", "--data", none}, "--data: data: text at " + none},
+		{[]string{"train", "--data", none}, "--data: stat " + none},
 		{[]string{"train", "--in-process", "--data", text, "--checkpoint", text}, text + " is not a folder, expected one with a manifest.json"},
 		{[]string{"train", "--in-process", "--data", text, "--resume", text}, text + " is not a folder, expected one with a manifest.json"},
 		{[]string{"train", "--in-process", "--data", text, "--load", dir}, "manifest.json is not there"},

@@ -155,7 +155,7 @@ With the same seed, weights and processor the text is the same.`,
 	}
 	weights.add(c)
 	f := c.Flags()
-	f.StringVar(&prompt, "prompt", "", "what the text goes on from")
+	f.StringVar(&prompt, "prompt", "", "text to go on from, such as --prompt \"The \"")
 	f.IntVarP(&bytes, "bytes", "n", 300, "how many bytes to write")
 	f.Float64Var(&o.Temperature, "temperature", 0.7, "above 1 for more surprise, below for less; 0 takes the most likely byte")
 	f.IntVar(&o.TopK, "top-k", 40, "choose among so many of the most likely bytes; 0: all")

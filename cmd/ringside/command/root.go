@@ -168,7 +168,11 @@ func notEmpty(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) {
 		none := f.Value.Type() == "string" && f.Value.String() == "" || f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
 		if err == nil && none && f.DefValue == f.Value.String() {
-			err = usagef("--%s \"\": expected not to be empty; leave it out for the default, if it has one", f.Name)
+			advice := "; it is the " + f.Usage
+			if strings.Contains(f.Usage, "(default") {
+				advice = "; leave it out for the default"
+			}
+			err = usagef("--%s \"\": expected not to be empty%s", f.Name, advice)
 		}
 	})
 	return err

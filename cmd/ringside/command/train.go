@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -255,8 +258,16 @@ type outcome struct {
 
 // loadData loads what --data names.
 func loadData(m *train.Model, path string) (train.Data, error) {
+	if path != "" {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--data: %w, expected %s", err, map[string]string{
+				"images": "a folder of images in IDX files", "text": "a file or a folder of text"}[m.Data])
+		}
+	}
 	d, err := m.Load(path)
 	switch {
+	case errors.Is(err, data.ErrNotFound) && path != "":
+		return nil, fmt.Errorf("--data: %w; %s learns from %s", err, m.Name, m.Data)
 	case err != nil && path != "":
 		return nil, fmt.Errorf("--data: %w", err)
 	case errors.Is(err, data.ErrNotFound):
@@ -272,19 +283,54 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 	if !ok || path == "" {
 		return
 	}
-	if len(t.Files) == 1 && len(t.Left) == 0 {
+	if t.Files[0] == path { // no folder
 		switch ext := strings.ToLower(filepath.Ext(path)); {
 		case ext == ".csv" || ext == ".tsv":
 			fmt.Fprintf(w, "warning: %s is learnt as text, byte by byte; to predict a column of a table, see the examples classifier and ownmodel in cmd/examples\n", path)
-		case bytes.IndexByte(t.Train, 0) >= 0:
-			fmt.Fprintf(w, "warning: %s is no text (byte %d is 0); it is learnt byte by byte\n", path, bytes.IndexByte(t.Train, 0))
+		default:
+			if why := noText(slices.Concat(t.Train, t.Held)); why != "" {
+				fmt.Fprintf(w, "warning: %s is no text (%s); it is learnt byte by byte\n", path, why)
+			}
 		}
 		return
 	}
-	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))), someNames(t.Files))
+	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))), someNames(inside(path, t.Files)))
 	if n := len(t.Left); n > 0 {
-		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", number(uint64(n), "file"), someNames(t.Left))
+		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", number(uint64(n), "file"), someNames(inside(path, t.Left)))
 	}
+}
+
+// noText says why b is no text in UTF-8; empty if it is.
+func noText(b []byte) string {
+	if at := bytes.IndexByte(b, 0); at >= 0 {
+		if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
+			return "it is in UTF-16, expected UTF-8"
+		}
+		return fmt.Sprintf("byte %d is 0", at)
+	}
+	for at := 0; at < len(b); {
+		r, n := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && n == 1 {
+			return fmt.Sprintf("byte %d is no UTF-8", at)
+		}
+		at += n
+	}
+	return ""
+}
+
+// inside returns the paths of files from the folder path on.
+func inside(path string, files []string) []string {
+	root, err := filepath.EvalSymlinks(path) // as data.LoadText names files
+	if err != nil {
+		return files
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		if names[i], err = filepath.Rel(root, f); err != nil {
+			names[i] = f
+		}
+	}
+	return names
 }
 
 // someNames returns the names of the first files, and how many more there are.
@@ -292,7 +338,7 @@ func someNames(files []string) string {
 	const most = 4
 	names := make([]string, 0, most)
 	for _, f := range files[:min(len(files), most)] {
-		names = append(names, fmt.Sprintf("%q", filepath.Base(f)))
+		names = append(names, fmt.Sprintf("%q", f))
 	}
 	s := strings.Join(names, ", ")
 	if n := len(files) - most; n > 0 {

@@ -218,19 +218,46 @@ func testTrainOnAFolder(t *testing.T) {
 	if want := "data: 1 file of text in " + dir + ", 13.5kB: \"" + filepath.Base(file) + "\"\nwarning: left out 6 files, no text or too large: \"0.bin\", \"1.bin\", \"2.bin\", \"3.bin\" and 2 more\n"; err != nil || !strings.HasPrefix(said, want) {
 		t.Errorf("%v, %q, expected %q", err, said, want)
 	}
+	deep := filepath.Join(dir, "a", "b")
+	if err := errors.Join(os.MkdirAll(deep, 0o700), os.Rename(file, filepath.Join(deep, "fox.txt"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, "a")} { // with and without other files
+		name := strings.TrimPrefix(filepath.Join(deep, "fox.txt"), folder+"/")
+		if _, said, err = execute(t, append(args, folder)...); err != nil || !strings.HasPrefix(said, fmt.Sprintf("data: 1 file of text in %s, 13.5kB: %q\n", folder, name)) {
+			t.Errorf("in a subfolder: %v, %q", err, said)
+		}
+	}
+	if err := os.Rename(filepath.Join(deep, "fox.txt"), file); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		deep:                          deep + " holds no text file of at most 67108864 bytes, it is empty; qwen3-tiny learns from text",
+		filepath.Join(dir, "a"):       "but what is left out: ",
+		filepath.Join(dir, "nowhere"): "nowhere: no such file or directory, expected a file or a folder of text",
+	} {
+		if _, _, err := execute(t, append(args, path)...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, expected %q", path, err, says)
+		}
+	}
+	if _, _, err := execute(t, "train", "--in-process", "--model", "fashion-mlp", "--data", file); err == nil || !strings.Contains(err.Error(), "fashion-mlp learns from images") {
+		t.Errorf("text for a model of images: %v", err)
+	}
 	if _, said, err = execute(t, append(args, file)...); err != nil || strings.Contains(said, "data:") || strings.Contains(said, "warning:") {
 		t.Errorf("a file: %v, %q", err, said)
 	}
-	for name, says := range map[string]string{
-		"t.csv": "t.csv is learnt as text, byte by byte; to predict a column of a table, see the examples classifier",
-		"t.npy": "t.npy is no text (byte 6 is 0); it is learnt byte by byte",
+	for name, c := range map[string]struct{ line, says string }{
+		"t.csv":  {"1,2.5,3\n", "t.csv is learnt as text, byte by byte; to predict a column of a table, see the examples classifier"},
+		"t.npy":  {"1,2.5,\x00\n", "t.npy is no text (byte 6 is 0); it is learnt byte by byte"},
+		"latin":  {"Gr\xf6\xdfe\n", "latin is no text (byte 2 is no UTF-8)"},
+		"utf-16": {"\xff\xfea\x00", "utf-16 is no text (it is in UTF-16, expected UTF-8)"},
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(strings.Repeat("1,2.5,\x00\n", 500)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Repeat(c.line, 500)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, said, err = execute(t, append(args, path)...); err != nil || !strings.HasPrefix(said, "warning: "+dir) || !strings.Contains(said, says) {
-			t.Errorf("%s: %v, %q, expected %q", name, err, said, says)
+		if _, said, err = execute(t, append(args, path)...); err != nil || !strings.HasPrefix(said, "warning: "+dir) || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %v, %q, expected %q", name, err, said, c.says)
 		}
 	}
 }
