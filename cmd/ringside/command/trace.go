@@ -52,7 +52,7 @@ client does; trace view says where the time of such a file went.`,
 			case <-time.After(time.Duration(seconds * float64(time.Second))):
 			}
 			said := cmd.OutOrStdout()
-			if rec.path == "-" {
+			if rec.path == "-" || rec.log == "-" {
 				said = cmd.ErrOrStderr()
 			}
 			return rec.end(said, cmd.ErrOrStderr())
@@ -108,10 +108,26 @@ func (r *recording) begin(ctx context.Context, m *client.Monitor) (err error) {
 	return err
 }
 
+// check checks the flags.
+func (r *recording) check() error {
+	if r.mib < 1 || r.mib > maxTraceMiB {
+		return usagef("--trace-mib %d: expected 1 to %d", r.mib, maxTraceMiB)
+	}
+	for _, f := range []struct{ flag, path, file string }{{"--trace", r.path, "run.json"}, {"--log", r.log, "run.log"}} {
+		if f.path == "-" && r.out == nil {
+			return usagef("%s -: the command's own output goes to standard output; expected a file, such as %[1]s %s, or ./- for one of that name", f.flag, f.file)
+		}
+	}
+	if r.path == "-" && r.log == "-" {
+		return usagef("-o - and --log - exclude each other: both would be one output")
+	}
+	return nil
+}
+
 // options makes the files.
 func (r *recording) options() (o *trace.Options, err error) {
-	if r.mib < 1 || r.mib > maxTraceMiB {
-		return nil, usagef("--trace-mib %d: expected 1 to %d", r.mib, maxTraceMiB)
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	o = &trace.Options{MaxBytes: int64(r.mib) << 20}
 	if o.Trace, err = r.create(r.path); err != nil {

@@ -21,7 +21,7 @@ func newTraceView() *cobra.Command {
 		Short: "say where the time of a trace went",
 		Long: `View reads a file of train --trace or of trace and says where the time went: by operation and by phase, waiting against working,
 round trips and bytes, how much of collectives ran beside programs, and what to do about the largest item. --svg and --png draw
-the timeline, a lane a process: a column of pixels is a piece of the time, and its colours are what the piece went to.`,
+the timeline, a lane for each of the first 64 processes: a column of pixels is a piece of the time, and its colours are what the piece went to.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("%d arguments: expected one, the file of a trace", len(args))
@@ -41,8 +41,12 @@ the timeline, a lane a process: a column of pixels is a piece of the time, and i
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if err := trace.Summarize(f).Write(cmd.OutOrStdout(), most); err != nil {
+			sum := trace.Summarize(f)
+			if err := sum.Write(cmd.OutOrStdout(), most); err != nil {
 				return err
+			}
+			if n := len(sum.Lanes); n > trace.MaxDrawn && svg+picture != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the first %d of %d processes are drawn, %d are left out\n", trace.MaxDrawn, n, n-trace.MaxDrawn)
 			}
 			return errors.Join(drawTo(svg, func(w io.Writer) error { return trace.SVG(w, f) }),
 				drawTo(picture, func(w io.Writer) error { return trace.PNG(w, f) }))

@@ -175,6 +175,9 @@ func (t *trainFlags) checkEndurance(f *pflag.FlagSet) error {
 
 // checkLive refuses to show or to record what no single cluster of this host does.
 func (t *trainFlags) checkLive(f *pflag.FlagSet) error {
+	if err := t.at.rec.check(); err != nil {
+		return err
+	}
 	hosts, outer := t.severalHosts(f), t.apart.method != ""
 	switch {
 	case hosts && t.live.addr != "":

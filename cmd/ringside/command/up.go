@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -141,7 +142,7 @@ func (u *upFlags) check() (where devices, args func(cluster.Child) []string, err
 	if _, err := segmentsIn(u.place); err != nil {
 		return where, nil, err
 	}
-	if err := u.live.check(); err != nil {
+	if err := errors.Join(u.live.check(), u.rec.check()); err != nil {
 		return where, nil, err
 	}
 	if where, err = parseDevices(u.on); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -191,6 +192,51 @@ func testTraceToOutput(t *testing.T) {
 	out, errOut, err := execute(t, "trace", "--connect", addr, "-o", "-", "--seconds", "0.1")
 	if _, e := trace.Parse(strings.NewReader(out)); err != nil || e != nil || !strings.Contains(errOut, "events of 2 workers in standard output\n") || len(listing(t, ".")) != 1 {
 		t.Errorf("to standard output: %v, %v, %q, %.100q, files %v", err, e, errOut, out, listing(t, "."))
+	}
+}
+
+// TestTraceDashes checks that a command with an output of its own refuses - as a file,
+// before it starts anything, and makes no file of that name.
+func TestTraceDashes(t *testing.T) {
+	runtimeDir(t)
+	t.Chdir(t.TempDir())
+	for args, says := range map[string]string{
+		"train --trace -":               "--trace -: the command's own output goes to standard output; expected a file, such as --trace run.json, or ./- for",
+		"train --log -":                 "--log -: the command's own output",
+		"up --trace -":                  "--trace -: ",
+		"run --log - -n 1 -- true":      "--log -: ",
+		"train --trace x --trace-mib 0": "--trace-mib 0: expected 1 to",
+	} {
+		failed(t, 2, []string{says}, strings.Fields(args)...)
+	}
+	if left := listing(t, "."); len(left) != 1 {
+		t.Errorf("files %v", left)
+	}
+	addr := busyCluster(t)
+	if _, _, err := execute(t, "trace", "--connect", addr, "-o", "-", "--log", "-"); err == nil || !strings.Contains(err.Error(), "-o - and --log - exclude each other") {
+		t.Errorf("two outputs in one: %v", err)
+	}
+}
+
+// TestTraceOfMany draws a trace of more processes than a drawing has lanes for.
+func TestTraceOfMany(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var events []string
+	for pid := range trace.MaxDrawn + 3 {
+		events = append(events,
+			fmt.Sprintf(`{"name":"process_name","ph":"M","pid":%d,"args":{"name":"worker %[1]d"}}`, pid+1),
+			fmt.Sprintf(`{"name":"add","cat":"program","ph":"X","ts":%d,"dur":5,"pid":%[1]d,"tid":1}`, pid+1))
+	}
+	if err := os.WriteFile("t.json", []byte(`{"displayTimeUnit":"ns","traceEvents":[`+"\n"+strings.Join(events, ",\n")+"\n]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, said, err := execute(t, "trace", "view", "t.json", "--svg", "t.svg", "--png", "t.png")
+	if want := fmt.Sprintf("warning: the first %d of %d processes are drawn, 3 are left out\n", trace.MaxDrawn, trace.MaxDrawn+3); err != nil || said != want {
+		t.Errorf("%v, %q, expected %q", err, said, want)
+	}
+	drawn, err := os.ReadFile("t.svg")
+	if n := strings.Count(string(drawn), "worker "); err != nil || n != trace.MaxDrawn || !strings.Contains(string(drawn), "3 more processes are not drawn") {
+		t.Errorf("%v, %d lanes, expected %d and a note of the others", err, n, trace.MaxDrawn)
 	}
 }
 

@@ -37,6 +37,9 @@ const (
 	footer = 40
 )
 
+// MaxDrawn is the most lanes that SVG and PNG draw: the first of Summarize.
+const MaxDrawn = 64
+
 // strip is a lane as drawn: for each column and kind the share of the time, 0 to 1.
 type strip struct {
 	name  string
@@ -47,13 +50,24 @@ type strip struct {
 type picture struct {
 	first, last float64 // microseconds
 	strips      []*strip
+	left        int // lanes that have no strip
+}
+
+// omitted says how many processes are not drawn; empty for none.
+func (p *picture) omitted() string {
+	if p.left == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d more processes are not drawn", p.left)
 }
 
 func draw(f *File) *picture {
 	p := &picture{}
 	p.first, p.last = bounds(f)
 	lanes := map[int]*strip{}
-	for _, l := range Summarize(f).Lanes {
+	all := Summarize(f).Lanes
+	p.left = max(len(all)-MaxDrawn, 0)
+	for _, l := range all[:len(all)-p.left] {
 		lanes[l.process] = &strip{name: clip(l.Name)}
 		p.strips = append(p.strips, lanes[l.process])
 	}
@@ -143,6 +157,9 @@ func SVG(out io.Writer, f *File) error {
 		fmt.Fprintf(w, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n", x, y-11, hex(k.color), x+17, y, k.name)
 		x += 120
 	}
+	if left := p.omitted(); left != "" {
+		fmt.Fprintf(w, `<text x="%d" y="%d">%s</text>`+"\n", margin, y+14, left)
+	}
 	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="end">%s in all</text>`+"\n</svg>\n", width-margin, y, seconds((p.last-p.first)/1e6))
 	return w.Flush()
 }
@@ -179,6 +196,7 @@ func PNG(out io.Writer, f *File) error {
 		x += 150
 	}
 	write(m, x, y+1, seconds((p.last-p.first)/1e6)+" in all")
+	write(m, margin, y+15, p.omitted())
 	return png.Encode(out, m)
 }
 
