@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -33,6 +34,20 @@ func opError(op Op, args []Arg, err error) error {
 		}
 	}
 	return &OpError{Op: op.String(), Inputs: b.String(), Site: callSite(), Err: err}
+}
+
+// CallError returns err as an OpError of the call op of another package of tensors, about
+// tensors of s, with the place of the call outside of these packages. An error that is an
+// OpError already stays as it is, and so does nil.
+func CallError(s *Session, op string, err error) error {
+	var is *OpError
+	if err == nil || errors.As(err, &is) {
+		return err
+	}
+	if s != nil && s.site != nil {
+		return &OpError{Op: op, Site: s.site(), Err: err}
+	}
+	return &OpError{Op: op, Site: callSite(), Err: err}
 }
 
 // stack is a list of callers, innermost first. File and line are looked up only for an

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -60,4 +61,24 @@ func calledThrough(p places, n int) stack {
 		return calledThrough(p, n-1)
 	}
 	return func() stack { return p.callers() }()
+}
+
+// TestCallError: an error of another package gets the place of the call once, in Go or in
+// the language of the session's Site.
+func TestCallError(t *testing.T) {
+	err := CallError(nil, "grad", ErrNoGrad)
+	if !errors.Is(err, ErrNoGrad) || !strings.Contains(err.Error(), "grad: tensor: no gradient (recorded at ") || !strings.Contains(err.Error(), "callsite_test.go:") {
+		t.Error(err)
+	}
+	if again := CallError(nil, "other", err); again != err {
+		t.Errorf("%v, expected %v as it was", again, err)
+	}
+	if err := CallError(nil, "grad", nil); err != nil {
+		t.Error(err)
+	}
+	s := NewSession(&recorder{}, &SessionOptions{Site: func() string { return "program.py:7" }})
+	defer s.Close()
+	if err := CallError(s, "grad", ErrNoGrad); !strings.HasSuffix(err.Error(), "(recorded at program.py:7)") {
+		t.Error(err)
+	}
 }

@@ -29,8 +29,9 @@ type Options struct {
 //
 // Grad returns tensor.ErrNoGrad, with the tensor's description, if loss or an x is
 // outside the graph or loss does not depend on x; tensor.ErrShape if the loss has several
-// elements; and tensor.ErrReleased if an intermediate that it needs was released. Unlike
-// the error of an operation, this error does not stick to the session.
+// elements; and tensor.ErrReleased if an intermediate that it needs was released. The
+// error has the place of the call. Unlike the error of an operation, it does not stick to
+// the session.
 func Grad(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return GradWith(nil, loss, xs...)
 }
@@ -48,7 +49,8 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 		case x.Node() != nil:
 			w.nodes[x.Node()] = nil
 		default:
-			return nil, fmt.Errorf("%w: x %d (%v) is neither a leaf that requires a gradient nor computed from such a leaf", tensor.ErrNoGrad, i, x)
+			err := fmt.Errorf("%w: x %d (%v) is neither a leaf that requires a gradient nor computed from such a leaf", tensor.ErrNoGrad, i, x)
+			return nil, tensor.CallError(x.Session(), "grad", err)
 		}
 	}
 	out := make([]*tensor.Tensor, len(xs))

@@ -164,8 +164,8 @@ func testErrors(t *devicetest.T) {
 		{"GradOutput of another shape", autograd.BackwardWith(&autograd.Options{GradOutput: plain}, loss), tensor.ErrShape, "f64[2]"},
 		{"a second time through layer_norm", autograd.Backward(first[0].Sum()), tensor.ErrNoGrad, "layer_norm_grad_x"},
 	} {
-		if !errors.Is(c.err, c.kind) || !strings.Contains(c.err.Error(), c.says) {
-			t.Errorf("%s: %v", c.name, c.err)
+		if !errors.Is(c.err, c.kind) || !strings.Contains(c.err.Error(), c.says) || !strings.Contains(c.err.Error(), "grad_test.go:") {
+			t.Errorf("%s: %v, expected %q and the line of the call", c.name, c.err, c.says)
 		}
 	}
 	if x.Grad() != nil {

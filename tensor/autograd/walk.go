@@ -35,11 +35,15 @@ func newWalk(o *Options) *walk {
 }
 
 // run walks the graph from loss and calls done with the results, before it releases the
-// intermediates.
+// intermediates. Its errors have the place of the call.
 func (w *walk) run(loss *tensor.Tensor, done func(s *tensor.Session, keep func(*tensor.Tensor)) error) error {
 	if err := loss.Err(); err != nil {
 		return err
 	}
+	return tensor.CallError(loss.Session(), "grad", w.from(loss, done))
+}
+
+func (w *walk) from(loss *tensor.Tensor, done func(s *tensor.Session, keep func(*tensor.Tensor)) error) error {
 	s := loss.Session()
 	if loss.Node() == nil && !loss.RequiresGrad() {
 		return fmt.Errorf("%w: the loss (%v) does not depend on a leaf that requires a gradient", tensor.ErrNoGrad, loss)
