@@ -93,6 +93,22 @@ func TestBlame(t *testing.T) {
 	}
 }
 
+// TestSaysOnce: an error names the ranks that said the same once, also where the text of
+// the first says which of them it heard it from.
+func TestSaysOnce(t *testing.T) {
+	const text = "calls do not match: rank 1 is in all-reduce #1 (says rank 2); see FILE"
+	for want, by := range map[string][]int{
+		"launch: rank failed: rank 1 on a: exit status 1: calls do not match: rank 1 is in all-reduce #1; see FILE (the same from rank 0, 2)": {1, 0, 2},
+		"launch: rank failed: rank 1 on a: exit status 1; rank 0: " + text + " (the same from rank 3)":                                        {0, 3},
+		"launch: rank failed: rank 1 on a: exit status 1: " + text:                                                                            {1},
+	} {
+		e := &RankError{Rank: 1, Host: "a", How: "exit status 1", Said: text, SaidBy: by}
+		if e.Error() != want {
+			t.Errorf("said by %v: %q, expected %q", by, e.Error(), want)
+		}
+	}
+}
+
 // TestLastWords: of last lines about one failure Run passes on none; its error has the
 // first one's, and names the ranks that wrote the others. Lines before them, and those
 // about another failure, are passed on.

@@ -45,6 +45,12 @@ type Because struct {
 
 // Error says which rank failed first and how.
 func (e *RankError) Error() string {
+	said := e.Said
+	if len(e.SaidBy) > 1 { // the ranks that said it are named in the end
+		for _, r := range e.SaidBy {
+			said = strings.ReplaceAll(said, fmt.Sprintf(" (says rank %d)", r), "")
+		}
+	}
 	s := fmt.Sprintf("%v: rank %d on %s: %s", ErrFailed, e.Rank, e.Host, e.How)
 	if e.Because != nil {
 		s += fmt.Sprintf(", because of rank %d", e.Because.Rank)
@@ -54,9 +60,9 @@ func (e *RankError) Error() string {
 		s += ": " + e.Because.Text
 	case len(e.SaidBy) == 0:
 	case e.SaidBy[0] == e.Rank:
-		s += ": " + e.Said
+		s += ": " + said
 	default:
-		s += fmt.Sprintf("; rank %d: %s", e.SaidBy[0], e.Said)
+		s += fmt.Sprintf("; rank %d: %s", e.SaidBy[0], said)
 	}
 	if len(e.SaidBy) > 1 {
 		s += " (the same from rank " + list(e.SaidBy[1:]) + ")"

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,15 @@ func TestStumbles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	odd := "run -n 3 -- " + self + " " + rankArgument + " odd"
 	for _, s := range []stumble{
 		{name: "samples and prompts with control characters", test: testPrintable},
@@ -75,6 +85,8 @@ func TestStumbles(t *testing.T) {
 		{name: "a method among functions", test: testBarrierIsAMethod},
 		{name: "the number of a first call", commands: []string{odd}, status: 1, says: "all-reduce #1 "},
 		{name: "a mismatch of three ranks", commands: []string{odd}, status: 1, says: "rank 1 is in all-reduce #1 ", once: "calls do not match"},
+		{name: "a port that is in use", commands: []string{"up -n 1 --secret-file " + key + " --listen-tcp " + taken.Addr().String()}, status: 1,
+			says: "--listen-tcp: ipc: address in use: ", once: taken.Addr().String()},
 		{name: "an innocent tensor", test: testSaveBlames},
 		{name: "operations without their names in Go", test: testOperationNames},
 	} {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
@@ -26,6 +28,22 @@ func unused(ctx context.Context, addr string) error {
 		return nil // what else may be there, listening finds
 	}
 	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get(metrics.PID))
+}
+
+// freePort refuses the address of --listen-tcp if it is in use, before any process is
+// started.
+func freePort(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("--listen-tcp: %w: %s; end the process that has it (ss -ltnp shows which), or choose another port", ipc.ErrAddrInUse, addr)
+	}
+	if err != nil {
+		return nil // the dispatcher says why, with what it knows of the network
+	}
+	return l.Close()
 }
 
 // freeIn returns the memory that is left for tensors at place, a value of --shm.
@@ -166,6 +184,9 @@ func (u *upFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if err := unused(cmd.Context(), addr); err != nil {
+		return err
+	}
+	if err := freePort(u.far); err != nil {
 		return err
 	}
 	if err := u.live.listen(); err != nil {
