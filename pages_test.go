@@ -19,7 +19,7 @@ import (
 var pagePackages = map[string]string{
 	"autograd": "tensor/autograd", "client": "tensor/cluster/client", "collective": "collective",
 	"data": "tensor/data", "nn": "tensor/nn", "optim": "tensor/optim", "spmd": "tensor/spmd", "tensor": "tensor",
-	"train": "tensor/train",
+	"train": "tensor/train", "trace": "tensor/cluster/trace", "local": "ipc/local",
 }
 
 // cells returns the texts in backticks of a column of the tables in a page.

@@ -1,7 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -169,6 +172,51 @@ func TestPages(t *testing.T) {
 	t.Logf("%d commands were run, %d parsed, %d are other programs'", run, parsed, left)
 	if run < 30 {
 		t.Errorf("%d commands were run, expected at least 30", run)
+	}
+}
+
+// TestPageTrace runs the program that docs/watching.md shows, which traces itself, beside a
+// cluster of two workers, and has trace view read what it wrote.
+func TestPageTrace(t *testing.T) {
+	if testing.Short() || testsize.Raced {
+		t.Skip("builds a program; without -short and -race")
+	}
+	b, err := os.ReadFile(filepath.Join(root, "docs/watching.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllSubmatch(b, -1)
+	i := slices.IndexFunc(blocks, func(m [][]byte) bool { return bytes.Contains(m[1], []byte("trace.Start")) })
+	if i < 0 {
+		t.Fatal("docs/watching.md has no program that traces itself")
+	}
+	const module = "github.com/ringside-go/ringside/"
+	source := "package main\n\nimport (\n\"context\"\n\"fmt\"\n\"os\"\n"
+	for _, path := range []string{"ipc/local", "tensor", "tensor/cluster/client", "tensor/cluster/trace"} {
+		source += fmt.Sprintf("%q\n", module+path)
+	}
+	source += ")\n\nfunc main() {\nif err := run(context.Background()); err != nil {\nfmt.Println(err)\nos.Exit(1)\n}\n}\n\nfunc run(ctx context.Context) error {\n" + string(blocks[i][1]) + "return nil\n}\n"
+	p := newPagePlace(t)
+	file, exe := filepath.Join(p.dir, "page.go"), filepath.Join(p.dir, "page")
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A folder that is only in the overlay is in this module, and needs no go.mod.
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(abs, "docs/traced/main.go"): file}})
+	if err := errors.Join(err, os.WriteFile(file, []byte(source), 0o600), os.WriteFile(file+".json", overlay, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-overlay", file+".json", "-o", exe, "./docs/traced")
+	build.Dir = abs
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := p.sh(t, "./page && ringside trace view mine.json", nil)
+	for _, says := range []string{"19 of ", "my program", "matmul"} {
+		if err != nil || !strings.Contains(out, says) {
+			t.Errorf("%v, expected %q\n%s", err, says, out)
+		}
 	}
 }
 
