@@ -4,12 +4,14 @@
 // of texts, which -categories names, become numbers, and -fill says what an empty field
 // becomes. Without an argument it takes points.csv: two features, three classes. With
 // -predict it prints the class of each row of another table, which has the same columns
-// by name but no class, by the weights that -save has saved.
+// by name but no class, by the weights that -save has saved. With -evaluate it says how
+// often they are right about a table that has the class, too.
 //
 //	go run .
 //	go run . -epochs 300 -save model.safetensors mine.csv
 //	go run . -categories colour,shape -fill mean -save model.safetensors mine.csv
 //	go run . -load model.safetensors -predict new.csv
+//	go run . -load model.safetensors -evaluate test.csv
 //
 // It runs in this process, or on a worker while `ringside up` runs.
 package main
@@ -44,7 +46,7 @@ const (
 func main() {
 	epochs := flag.Int("epochs", 100, "how often each row is seen")
 	save := flag.String("save", "", "safetensors file for the weights")
-	load := flag.String("load", "model.safetensors", "weights for -predict")
+	load := flag.String("load", "model.safetensors", "weights for -predict and -evaluate")
 	var o data.TableOptions
 	flag.Func("categories", "columns of texts, `a,b`; '*' for all", func(names string) error {
 		for name := range strings.SplitSeq(names, ",") {
@@ -62,6 +64,7 @@ func main() {
 		return err
 	})
 	rows := flag.String("predict", "", "table of rows whose classes are printed, instead of training")
+	tests := flag.String("evaluate", "", "table of rows with their classes, of which the share that is right is printed, instead of training")
 	flag.Parse()
 	path := "points.csv"
 	if flag.NArg() > 1 {
@@ -74,9 +77,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *rows != "" {
+	switch {
+	case *rows != "":
 		err = predict(ctx, os.Stdout, *load, *rows)
-	} else {
+	case *tests != "":
+		err = evaluate(ctx, os.Stdout, *load, *tests)
+	default:
 		err = withAdvice(run(ctx, path, *epochs, *save, &o))
 	}
 	if err != nil {
@@ -110,6 +116,7 @@ func network(sess *tensor.Session, columns, classes int) nn.Sequential {
 // labels is what the file of weights says of the table that they are of.
 type labels struct {
 	Columns, Classes []string
+	Label            string
 	Categories       [][]string // texts of columns, for which they have numbers
 	Fill             []float32  // for empty fields
 	Scale            data.Scale
@@ -117,46 +124,71 @@ type labels struct {
 
 // predict prints the class of each row of the table at path.
 func predict(ctx context.Context, out io.Writer, weights, path string) error {
-	file, err := safetensors.Open(weights)
+	table, classes, err := judge(ctx, weights, path, true)
 	if err != nil {
 		return err
+	}
+	for _, c := range classes {
+		if _, err := fmt.Fprintln(out, table.Classes[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evaluate prints how many rows of the table at path the weights are right about.
+func evaluate(ctx context.Context, out io.Writer, weights, path string) error {
+	table, classes, err := judge(ctx, weights, path, false)
+	if err != nil {
+		return err
+	}
+	right := 0
+	for i, c := range classes {
+		if c == table.Class[i] {
+			right++
+		}
+	}
+	_, err = fmt.Fprintf(out, "%.1f %% of %d rows are right\n", 100*float64(right)/float64(table.Rows), table.Rows)
+	return err
+}
+
+// judge returns the table at path in the form of that which the weights learnt from, with
+// its classes, and for each row the class that the weights say. unlabelled is a table
+// without a class of its own.
+func judge(ctx context.Context, weights, path string, unlabelled bool) (*data.Table, []int64, error) {
+	file, err := safetensors.Open(weights)
+	if err != nil {
+		return nil, nil, err
 	}
 	notes := file.Metadata()
 	if err := file.Close(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	var of labels
 	if err := json.Unmarshal([]byte(notes["labels"]), &of); err != nil {
-		return fmt.Errorf("%s has no names of classes, expected a file that -save has written: %w", weights, err)
+		return nil, nil, fmt.Errorf("%s has no names of classes, expected a file that -save has written: %w", weights, err)
 	}
-	like := &data.Table{Names: of.Columns, Categories: of.Categories, Fill: of.Fill, Scale: &of.Scale}
-	table, err := data.ReadCSVFile(path, &data.TableOptions{Like: like})
+	like := &data.Table{Names: of.Columns, Categories: of.Categories, Fill: of.Fill, Scale: &of.Scale, Label: of.Label, Classes: of.Classes}
+	table, err := data.ReadCSVFile(path, &data.TableOptions{Like: like, NoLabel: unlabelled})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
+	table.Classes = of.Classes
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer sess.Close()
 	net := network(sess, len(of.Columns), len(of.Classes))
 	if _, err := nn.Load(weights, net.Params(), nil); err != nil {
-		return err
+		return nil, nil, err
 	}
 	var classes []int64
 	sess.NoGrad(func() {
 		x := tensor.From(sess, table.X, table.Rows, len(table.Names))
 		classes, err = tensor.Data[int64](net.Forward(x).Argmax(-1))
 	})
-	if err != nil {
-		return err
-	}
-	for _, c := range classes {
-		if _, err := fmt.Fprintln(out, of.Classes[c]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return table, classes, err
 }
 
 func run(ctx context.Context, path string, epochs int, save string, o *data.TableOptions) error {
@@ -260,7 +292,7 @@ func run(ctx context.Context, path string, epochs int, save string, o *data.Tabl
 	if save == "" {
 		return nil
 	}
-	notes, err := json.Marshal(labels{table.Names, table.Classes, table.Categories, table.Fill, scale})
+	notes, err := json.Marshal(labels{table.Names, table.Classes, table.Label, table.Categories, table.Fill, scale})
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,10 @@ func TestPredict(t *testing.T) {
 	if right < table.Rows*8/10 {
 		t.Errorf("%d of %d rows are right", right, table.Rows)
 	}
+	out.Reset()
+	if err := evaluate(t.Context(), &out, weights, "points.csv"); err != nil || out.String() != fmt.Sprintf("%.1f %% of %d rows are right\n", 100*float64(right)/float64(table.Rows), table.Rows) {
+		t.Errorf("evaluated: %q, %v, expected that %d are right", out.String(), err, right)
+	}
 	for text, says := range map[string]string{"x\n1\n": `expected ["x" "y"]`, "x,y,z\n1,1,1\n": `a column "z"`, "x,y\n1,\n": "expected a finite number"} {
 		if err := os.WriteFile(rows, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
