@@ -41,10 +41,13 @@ type batch struct {
 	work   []piece  // for the stream, before the next event
 	news   []uint64 // segments that the others are told of
 	joined bool     // the space's stream is behind the collectives
+	read   bool     // another member may read this one's memory later than that
 
-	// end is an event at the end of a transfer, behind which the space's stream has to
-	// be. It is 0 for collectives, which have the end of their stream.
-	end driver.Event
+	// end is an event of a transfer, behind which the space's stream has to be: ended
+	// says that it was recorded at the end. Without it, as for collectives, that stream
+	// has to be behind all work of the other.
+	end   driver.Event
+	ended bool
 }
 
 // collecting is a collective under way.
@@ -91,7 +94,8 @@ func (p *peers) Start(sp device.Space, xs []device.Collective, beside bool, meet
 		return nil, broken
 	}
 	if b.on != nil {
-		if e := b.wait(eventDone); err == nil {
+		e := b.wait(eventDone)
+		if b.read = e != nil; err == nil {
 			err = e
 		}
 	}
@@ -441,11 +445,15 @@ func (c *collecting) Drop() {
 	if c.s.stream == nil {
 		return
 	}
-	_ = c.join() // a lost device says so at every other call
-	if c.src != c.dst {
-		c.release(c.src)
+	release := c.release
+	// A lost device says so at every other call.
+	if err := c.join(); err != nil || c.read {
+		release = c.keep
 	}
-	c.release(c.dst)
+	if c.src != c.dst {
+		release(c.src)
+	}
+	release(c.dst)
 }
 
 // join puts the space's stream behind the collectives, once.
@@ -453,11 +461,14 @@ func (b *batch) join() error {
 	if b.joined || b.on == nil || b.on == b.s.stream {
 		return nil
 	}
-	b.joined = true
-	if b.end != 0 {
-		return b.follow(b.s.stream, b.end)
+	var err error
+	if b.ended {
+		err = b.follow(b.s.stream, b.end)
+	} else {
+		err = b.s.stream.After(b.on)
 	}
-	return b.s.stream.After(b.on)
+	b.joined = err == nil
+	return err
 }
 
 // drop gives up all results.

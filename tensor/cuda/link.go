@@ -27,6 +27,9 @@ import (
 //	        wait for read, record mark    record mark
 //	Finish  space's stream: wait for mark space's stream: wait for mark
 //
+// Where the driver does not record the last mark, Finish waits for all that the link's
+// stream has. Where it lets no stream wait, the memory stays until Close.
+//
 // Several transfers may be started before the first one's Run, so each has a mark of its
 // own. Runs are one after another, and the meetings keep sent and read from being
 // recorded again before the other member has put its wait for them into its stream.
@@ -123,7 +126,9 @@ func (t *transfer) Run(meet device.Meet) error {
 			t.heard()
 		}
 		if broken == nil && err == nil && t.x.Kind == protocol.Send {
-			err = t.await(eventDone)
+			if err = t.await(eventDone); err != nil {
+				t.read = true
+			}
 		}
 	}
 	if t.failed {
@@ -132,7 +137,8 @@ func (t *transfer) Run(meet device.Meet) error {
 	if broken == nil && !ok && err == nil {
 		err = t.fill()
 	}
-	if e := t.mark(t.end, t.on); err == nil {
+	e := t.mark(t.end, t.on)
+	if t.ended = e == nil; err == nil {
 		err = e
 	}
 	if broken != nil {

@@ -53,6 +53,7 @@ type peers struct {
 	held    map[uint64]bool // segments that the others may have open
 	told    map[uint64]bool // those of them that all others have open
 	last    *space          // whose stream may still read the others' memory
+	kept    []*shm.Block    // see keep
 	pieces  pieces
 
 	mu     sync.Mutex
@@ -361,6 +362,7 @@ func (p *peers) Close(meet device.Meet) error {
 	}
 	err = errors.Join(err, p.imports.Close(), p.destroyTheirs())
 	_, broken := meet([]byte{0})
+	p.releaseKept()
 	left := broken == nil
 	if broken != nil {
 		left = true
@@ -379,6 +381,22 @@ func (p *peers) Close(meet device.Meet) error {
 		}
 	}
 	return errors.Join(err, p.destroyOwn())
+}
+
+// keep keeps memory of a collective until Close, when nothing uses it any more: the
+// driver let no stream wait for the collective's end.
+func (p *peers) keep(b *shm.Block) {
+	if b != nil {
+		p.kept = append(p.kept, b)
+	}
+}
+
+// releaseKept releases what keep was given.
+func (p *peers) releaseKept() {
+	for _, b := range p.kept {
+		b.Release()
+	}
+	p.kept = nil
 }
 
 // destroyTheirs gives up the others' events.

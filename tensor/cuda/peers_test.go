@@ -31,6 +31,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/cuda/comm/nccl"
 	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -42,6 +43,7 @@ type member struct {
 	rank, size, device int
 	does, lib          string
 
+	api   driver.API
 	dev   *cuda.Device
 	group *collective.Group
 	peers device.Peers
@@ -50,6 +52,8 @@ type member struct {
 	started int
 	library bool // of collectives
 	others  int  // results of other bits than the host's
+
+	undestroyed fakecuda.Counters // what a fault kept from being given back
 }
 
 // memberVariable says that a process is a member.
@@ -95,6 +99,7 @@ func runMember(spec string) error {
 			return err
 		}
 	}
+	m.api = api
 	if m.dev, err = cuda.Open(api, m.device, &o); err != nil {
 		return err
 	}
@@ -115,7 +120,7 @@ func runMember(spec string) error {
 	m.peers = peers
 	fmt.Println("connected")
 	err = map[string]func(context.Context) error{"all": m.all, "together": m.together, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile,
-		"transfers": m.transfers, "transfers-forever": m.transfersForever}[m.does](ctx)
+		"transfers": m.transfers, "transfers-forever": m.transfersForever, "transfers-fail": m.transfersFail, "transfers-misorder": m.transfersFail}[m.does](ctx)
 	if err != nil {
 		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -162,8 +167,8 @@ func (m *member) meet(ctx context.Context) device.Meet {
 // left returns an error if anything of the stand-in is alive in this process.
 func (m *member) left() error {
 	c, err := fakecuda.ReadCounters(os.Getenv("FAKECUDA_COUNTERS"))
-	if err == nil && c != (fakecuda.Counters{}) {
-		err = fmt.Errorf("left: %+v", c)
+	if err == nil && c != m.undestroyed {
+		err = fmt.Errorf("left: %+v, expected %+v", c, m.undestroyed)
 	}
 	return err
 }

@@ -325,6 +325,7 @@ func (r *ranks) end() error {
 		err = r.stream.Close()
 	}
 	err = errors.Join(err, r.leave())
+	r.releaseKept()
 	for _, o := range r.others {
 		if o.process != nil {
 			err = errors.Join(err, o.process.Close())

@@ -86,5 +86,6 @@
 //	FAKENCCL_VERSION      the version of NCCL (22105)
 //	FAKENCCL_FAIL         name:call=code: which call of NCCL fails, when, and how
 //	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
-//	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
+//	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it,
+//	                      and Fail has a call fail that a process makes later
 package fakecuda

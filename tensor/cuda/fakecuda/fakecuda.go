@@ -114,10 +114,12 @@ type Counters struct {
 	Graphs      int64 // and their instances
 }
 
-// entry is what one library, of one process, counts.
+// entry is what one library, of one process, counts, and the fault that Fail asks for.
 type entry struct {
 	Process, Calls int64
 	Alive          Counters
+	At, Code, Seen int64
+	Fault          [64]byte
 }
 
 // ReadCounters reads the file that FAKECUDA_COUNTERS named, and returns what is alive in
@@ -152,6 +154,44 @@ func ReadCalls(path string, process int) (int64, error) {
 		}
 	}
 	return calls, err
+}
+
+// Fail has a process's call of a function fail with that code: its n-th from now on, in
+// each of its copies of the library that have that file of counters. It replaces the
+// fault that was asked for before; n is 0 for none. The process calls the library from no
+// other thread meanwhile.
+func Fail(path string, process int, function string, n, code int64) error {
+	entries, err := read(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for i, e := range entries {
+		if e.Process != int64(process) {
+			continue
+		}
+		e.Fault = [64]byte{}
+		copy(e.Fault[:], function)
+		e.At, e.Code, e.Seen = n, code, 0
+		b, _ := binary.Append(nil, binary.NativeEndian, struct {
+			At, Code, Seen int64
+			Fault          [64]byte
+		}{e.At, e.Code, e.Seen, e.Fault})
+		if _, err := f.WriteAt(b, int64((i+1)*binary.Size(e)-len(b))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Failed reports whether the fault that Fail asked for has come.
+func Failed(path string, process int) (bool, error) {
+	entries, err := read(path)
+	return slices.ContainsFunc(entries, func(e entry) bool { return e.Process == int64(process) && e.At > 0 && e.Seen >= e.At }), err
 }
 
 // read returns the entries that libraries have taken.

@@ -263,7 +263,8 @@ func (s *Stream) Sync() error {
 }
 
 // finish waits for all work: for the newest mark where nothing follows it, otherwise for
-// an event of its own.
+// an event of its own. An event that the driver refuses is no error where the driver
+// waits for the stream.
 func (s *Stream) finish() error {
 	if err := s.dev.Lost(); err != nil || !s.busy {
 		return err
@@ -274,12 +275,20 @@ func (s *Stream) finish() error {
 		end = s.marks[n-1].event
 	}
 	s.mu.Unlock()
+	var err error
 	if end == s.ends {
-		if err := s.dev.Do(func() error { return s.dev.api.EventRecord(end, s.stream) }); err != nil {
-			return err
+		err = s.dev.Do(func() error { return s.dev.api.EventRecord(end, s.stream) })
+	}
+	if err == nil {
+		err = s.wait(end)
+	}
+	if err != nil && s.dev.Lost() == nil {
+		// Without an event the thread waits in the driver.
+		if s.dev.Do(func() error { return s.dev.api.StreamSynchronize(s.stream) }) == nil {
+			err = nil
 		}
 	}
-	if err := s.wait(end); err != nil {
+	if err != nil {
 		return err
 	}
 	s.busy = false
