@@ -9,8 +9,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// smallElems is how many elements the largest operand of a small row has at most.
-const smallElems = 256
+const (
+	// smallElems is how many elements the largest operand of a small row has at most.
+	smallElems = 256
+	// shortElems is how many elements the last dim of a short row's first operand has at
+	// most.
+	shortElems = 7
+)
 
 // The dtypes that operations take.
 var (
@@ -28,9 +33,10 @@ const (
 	dense      layout = iota
 	transposed        // the last two dims exchanged
 	strided           // every fourth row of another
+	cut               // all but the last column of another
 )
 
-func (l layout) String() string { return [...]string{"", " transposed", " strided"}[l] }
+func (l layout) String() string { return [...]string{"", " transposed", " strided", " cut"}[l] }
 
 // operand is an operand of a row, which both sides make.
 type operand struct {
@@ -53,6 +59,8 @@ func (o operand) base() []int {
 		s[n-1], s[n-2] = s[n-2], s[n-1]
 	case strided:
 		s[0] *= 4
+	case cut:
+		s[n-1]++
 	}
 	return s
 }
@@ -76,6 +84,8 @@ func (o operand) view(x *tensor.Tensor) *tensor.Tensor {
 		return x.T()
 	case strided:
 		return x.Slice(tensor.By(0, o.shape[0]*4, 4))
+	case cut:
+		return x.Narrow(-1, 0, o.shape[len(o.shape)-1])
 	}
 	return x
 }
@@ -95,6 +105,8 @@ func (o operand) torch() string {
 		x += ".transpose(-1, -2)"
 	case strided:
 		x += "[::4]"
+	case cut:
+		x += "[..., :-1]"
 	}
 	return x
 }
@@ -147,12 +159,15 @@ func (t *tableRow) dtypes() (types []string) {
 
 // TableLayouts lists the layouts that rows of the table of operations have.
 func TableLayouts() []string {
-	return []string{"dense", "transposed", "strided", "broadcast", "small"}
+	return []string{"dense", "transposed", "strided", "broadcast", "small", "short"}
 }
 
-// layout returns how the operands lie: as the first that is not dense does, small if no
-// more than a call is measured.
+// layout returns how the operands lie: short if the first has short rows, or as the first
+// that is not dense does, small if no more than a call is measured.
 func (t *tableRow) layout() string {
+	if t.short() {
+		return "short"
+	}
 	most := 0
 	for _, o := range t.in {
 		if o.layout != dense {
@@ -167,6 +182,15 @@ func (t *tableRow) layout() string {
 		return "small"
 	}
 	return "dense"
+}
+
+// short reports whether the first operand has many rows of a few elements.
+func (t *tableRow) short() bool {
+	if len(t.in) == 0 || len(t.in[0].shape) < 2 || tensor.Shape(t.in[0].shape).Elems() <= smallElems {
+		return false
+	}
+	last := t.in[0].shape[len(t.in[0].shape)-1]
+	return last > 1 && last <= shortElems
 }
 
 // record records the operation on what make made.
@@ -215,18 +239,27 @@ func inLayouts(rows []tableRow) (all []tableRow) {
 	return all
 }
 
-// whole returns an operation in all dtypes: on large operands in all layouts, and on
-// small ones.
-func whole(types []tensor.DType, onLarge, onSmall tableRow) []tableRow {
-	return append(inLayouts(inTypes(types, onLarge)), inTypes(types, onSmall)...)
+// whole returns an operation in all dtypes: on large operands in all layouts, on small
+// ones, and on those with short rows that there are.
+func whole(types []tensor.DType, onLarge, onSmall tableRow, onShort ...tableRow) []tableRow {
+	rows := append(inLayouts(inTypes(types, onLarge)), inTypes(types, onSmall)...)
+	for _, t := range onShort {
+		rows = append(rows, inTypes(types, t)...)
+	}
+	return rows
 }
 
 // alike returns whole of an operation whose n operands have one dtype and one shape.
+// Short rows of an elementwise one lie apart: others would be one long row.
 func alike(types []tensor.DType, n int, t tableRow) []tableRow {
-	onLarge, onSmall := t, t
-	onLarge.in, onSmall.in = nil, nil
-	for range n {
-		onLarge.in, onSmall.in = append(onLarge.in, of(tensor.F32, large...)), append(onSmall.in, of(tensor.F32, small...))
+	onLarge, onSmall, onShort := t, t, t
+	onLarge.in, onSmall.in, onShort.in = nil, nil, nil
+	inRows := of(tensor.F32, short...)
+	if t.op.Info().Class == tensor.ClassElementwise {
+		inRows.layout = cut
 	}
-	return whole(types, onLarge, onSmall)
+	for range n {
+		onLarge.in, onSmall.in, onShort.in = append(onLarge.in, of(tensor.F32, large...)), append(onSmall.in, of(tensor.F32, small...)), append(onShort.in, inRows)
+	}
+	return whole(types, onLarge, onSmall, onShort)
 }

@@ -8,10 +8,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// large and small are shapes of operands of 4 Mi and 64 elements.
+// large and small are shapes of operands of 4 Mi and 64 elements, short and shortCube of
+// about 4 Mi in short rows.
 var (
-	large = []int{2048, 2048}
-	small = []int{8, 8}
+	large     = []int{2048, 2048}
+	small     = []int{8, 8}
+	short     = []int{599186, shortElems}
+	shortCube = []int{128, 4681, shortElems}
 )
 
 func of(d tensor.DType, shape ...int) operand { return operand{dtype: d, shape: shape} }
@@ -113,17 +116,18 @@ func binaryRows() (rows []tableRow) {
 		t := tableRow{op: b.op, torch: b.torch}
 		rows = append(rows, alike(b.types, 2, t)...)
 		x, row, column := of(tensor.F32, large...), of(tensor.F32, 1, 2048), of(tensor.F32, 2048, 1)
-		for _, in := range [][]operand{{x, row}, {x, column}, {column, row}} {
+		inRows, shortRow, shortColumn := of(tensor.F32, short...), of(tensor.F32, 1, shortElems), of(tensor.F32, short[0], 1)
+		for _, in := range [][]operand{{x, row}, {x, column}, {column, row}, {inRows, shortRow}, {inRows, shortColumn}} {
 			t.in = in
 			rows = append(rows, inTypes(b.types, t)...)
 		}
 	}
 	rows = append(rows, alike(floatTypes, 1, tableRow{op: tensor.OpPow, note: "2.5", scalars: []float64{2.5}, torch: "torch.pow(a, 2.5)"})...)
-	where := func(shape []int) tableRow {
-		x := of(tensor.F32, shape...)
-		return tableRow{op: tensor.OpWhere, in: []operand{of(tensor.Bool, shape...), x, x}, torch: "torch.where(a, b, c)"}
+	where := func(how layout, shape []int) tableRow {
+		x := operand{dtype: tensor.F32, layout: how, shape: shape}
+		return tableRow{op: tensor.OpWhere, in: []operand{{dtype: tensor.Bool, layout: how, shape: shape}, x, x}, torch: "torch.where(a, b, c)"}
 	}
-	rows = append(rows, whole(anyType, where(large), where(small))...)
+	rows = append(rows, whole(anyType, where(dense, large), where(dense, small), where(cut, short))...)
 	for _, g := range []struct {
 		op    tensor.Op
 		torch string
@@ -159,7 +163,7 @@ func updateRows() (rows []tableRow) {
 }
 
 // reductionRows reduce every dim of [128, 128, 256], and all. The last is reduced in all
-// layouts.
+// layouts, and the last two where rows are short.
 func reductionRows() (rows []tableRow) {
 	cube := of(tensor.F32, 128, 128, 256)
 	dims := func(types []tensor.DType, t tableRow, attributes func(dim int) []int64) {
@@ -167,13 +171,16 @@ func reductionRows() (rows []tableRow) {
 		t.in = []operand{cube}
 		for dim := range 3 {
 			t.note, t.ints, t.torch = fmt.Sprint("dim ", dim), attributes(dim), fmt.Sprintf(torch, fmt.Sprint(", ", dim))
-			if dim < 2 {
+			onSmall, onShort := t, t
+			onSmall.in, onShort.in = []operand{of(tensor.F32, 2, 4, 8)}, []operand{of(tensor.F32, shortCube...)}
+			switch dim {
+			case 0:
 				rows = append(rows, inTypes(types, t)...)
-				continue
+			case 1:
+				rows = append(append(rows, inTypes(types, t)...), inTypes(types, onShort)...)
+			default:
+				rows = append(rows, whole(types, t, onSmall, onShort)...)
 			}
-			onSmall := t
-			onSmall.in, onSmall.ints = []operand{of(tensor.F32, 2, 4, 8)}, attributes(2)
-			rows = append(rows, whole(types, t, onSmall)...)
 		}
 	}
 	for _, t := range []struct {
@@ -200,9 +207,10 @@ func reductionRows() (rows []tableRow) {
 	}
 	dims(anyType, tableRow{op: tensor.OpCumsum, torch: "torch.cumsum(a%s)"}, func(dim int) []int64 { return []int64{int64(dim), 0} })
 	back := tableRow{op: tensor.OpProdGrad, note: "dim 1", in: []operand{of(tensor.F32, large...), of(tensor.F32, 2048, 1)}, ints: []int64{1}, torch: "b * torch.prod(a, 1, True) / a"}
-	onSmall := back
+	onSmall, onShort := back, back
 	onSmall.in = []operand{of(tensor.F32, small...), of(tensor.F32, 8, 1)}
-	return append(rows, whole(floatTypes, back, onSmall)...)
+	onShort.in = []operand{of(tensor.F32, short...), of(tensor.F32, short[0], 1)}
+	return append(rows, whole(floatTypes, back, onSmall, onShort)...)
 }
 
 // viewRows copy views of every dtype. Their own layouts take the place of others.
@@ -219,19 +227,23 @@ func viewRows() (rows []tableRow) {
 	view(tensor.OpPermute, "1, 0, 2", cube, []int64{1, 0, 2}, "a.permute(1, 0, 2).contiguous()")
 	view(tensor.OpExpand, "to [2048,2048]", of(tensor.F32, 2048, 1), []int64{2048, 2048}, "a.expand(2048, 2048).contiguous()")
 	view(tensor.OpSlice, "every fourth row", of(tensor.F32, 4096, 2048), []int64{0, 4, 1024, 0, 1, 2048}, "a[::4].contiguous()")
+	view(tensor.OpSlice, "every second column", of(tensor.F32, 2048, 4096), []int64{0, 1, 2048, 0, 2, 2048}, "a[:, ::2].contiguous()")
+	view(tensor.OpPermute, "0, 2, 1", of(tensor.F32, shortCube...), []int64{0, 2, 1}, "a.permute(0, 2, 1).contiguous()")
+	view(tensor.OpSlice, "columns backwards", of(tensor.F32, short...), []int64{0, 1, int64(short[0]), shortElems - 1, -1, shortElems}, "a.flip(1)")
 	view(tensor.OpBarrier, "", x, nil, "a.clone()")
 	return rows
 }
 
 func moveRows() (rows []tableRow) {
-	add := func(types []tensor.DType, t tableRow, onLarge, onSmall []operand) {
-		x, y := t, t
-		x.in, y.in = onLarge, onSmall
-		rows = append(rows, whole(types, x, y)...)
+	add := func(types []tensor.DType, t tableRow, onLarge, onSmall, onShort []operand) {
+		x, y, z := t, t, t
+		x.in, y.in, z.in = onLarge, onSmall, onShort
+		rows = append(rows, whole(types, x, y, z)...)
 	}
 	o := func(shape ...int) operand { return of(tensor.F32, shape...) }
-	add(anyType, tableRow{op: tensor.OpConcat, note: "dim 0", ints: []int64{0}, torch: "torch.cat((a, b), 0)"}, []operand{o(1024, 2048), o(1024, 2048)}, []operand{o(4, 8), o(4, 8)})
-	add(anyType, tableRow{op: tensor.OpConcat, note: "dim 1", ints: []int64{1}, torch: "torch.cat((a, b), 1)"}, []operand{o(2048, 1024), o(2048, 1024)}, []operand{o(8, 4), o(8, 4)})
+	n := short[0]
+	add(anyType, tableRow{op: tensor.OpConcat, note: "dim 0", ints: []int64{0}, torch: "torch.cat((a, b), 0)"}, []operand{o(1024, 2048), o(1024, 2048)}, []operand{o(4, 8), o(4, 8)}, []operand{o(n/2, shortElems), o(n/2, shortElems)})
+	add(anyType, tableRow{op: tensor.OpConcat, note: "dim 1", ints: []int64{1}, torch: "torch.cat((a, b), 1)"}, []operand{o(2048, 1024), o(2048, 1024)}, []operand{o(8, 4), o(8, 4)}, []operand{o(n/2, shortElems), o(n/2, shortElems)})
 	for _, m := range []tableRow{
 		{op: tensor.OpPad, note: "1", ints: []int64{1, 1, 1, 1}, scalars: []float64{0}, torch: "F.pad(a, (1, 1, 1, 1))"},
 		{op: tensor.OpTril, ints: []int64{0}, torch: "torch.tril(a)"},
@@ -239,10 +251,10 @@ func moveRows() (rows []tableRow) {
 	} {
 		rows = append(rows, alike(anyType, 1, m)...)
 	}
-	add(anyType, tableRow{op: tensor.OpIndexSelect, note: "dim 0", ints: []int64{0}, torch: "F.embedding(b, a)"}, []operand{o(8192, 512), ids(8192, 8192)}, []operand{o(small...), ids(8, 8)})
-	add(numberTypes, tableRow{op: tensor.OpIndexAdd, note: "dim 0", ints: []int64{0}, torch: "torch.index_add(a, 0, b, c)"}, []operand{o(8192, 512), ids(8192, 8192), o(8192, 512)}, []operand{o(small...), ids(8, 8), o(small...)})
-	add(anyType, tableRow{op: tensor.OpGather, note: "dim 1", ints: []int64{1}, torch: "torch.gather(a, 1, b)"}, []operand{o(large...), ids(2048, 2048, 512)}, []operand{o(small...), ids(8, small...)})
-	add(numberTypes, tableRow{op: tensor.OpScatterAdd, note: "dim 1", ints: []int64{1}, torch: "torch.scatter_add(a, 1, b, c)"}, []operand{o(large...), ids(2048, 2048, 512), o(2048, 512)}, []operand{o(small...), ids(8, small...), o(small...)})
+	add(anyType, tableRow{op: tensor.OpIndexSelect, note: "dim 0", ints: []int64{0}, torch: "F.embedding(b, a)"}, []operand{o(8192, 512), ids(8192, 8192)}, []operand{o(small...), ids(8, 8)}, []operand{o(short...), ids(n, n)})
+	add(numberTypes, tableRow{op: tensor.OpIndexAdd, note: "dim 0", ints: []int64{0}, torch: "torch.index_add(a, 0, b, c)"}, []operand{o(8192, 512), ids(8192, 8192), o(8192, 512)}, []operand{o(small...), ids(8, 8), o(small...)}, []operand{o(short...), ids(n, n), o(short...)})
+	add(anyType, tableRow{op: tensor.OpGather, note: "dim 1", ints: []int64{1}, torch: "torch.gather(a, 1, b)"}, []operand{o(large...), ids(2048, 2048, 512)}, []operand{o(small...), ids(8, small...)}, []operand{o(short...), ids(shortElems, short...)})
+	add(numberTypes, tableRow{op: tensor.OpScatterAdd, note: "dim 1", ints: []int64{1}, torch: "torch.scatter_add(a, 1, b, c)"}, []operand{o(large...), ids(2048, 2048, 512), o(2048, 512)}, []operand{o(small...), ids(8, small...), o(small...)}, []operand{o(short...), ids(shortElems, short...), o(short...)})
 	for _, n := range []int{16384, 64} {
 		hot := tableRow{op: tensor.OpOneHot, note: "i64 of 256", in: []operand{ids(256, n)}, ints: []int64{int64(tensor.I64), 256}, torch: "F.one_hot(a, 256)"}
 		rows = append(rows, hot)
@@ -303,14 +315,15 @@ func normRows() (rows []tableRow) {
 	along := func(op tensor.Op, n int, torch string) {
 		for dim := range 3 {
 			t := tableRow{op: op, note: fmt.Sprint("dim ", dim), ints: []int64{int64(dim)}, torch: fmt.Sprintf(torch, dim)}
-			onSmall := t
+			onSmall, onShort := t, t
 			for range n {
 				t.in, onSmall.in = append(t.in, of(tensor.F32, 128, 128, 256)), append(onSmall.in, of(tensor.F32, 2, 4, 8))
+				onShort.in = append(onShort.in, of(tensor.F32, shortCube...))
 			}
 			if dim < 2 {
 				rows = append(rows, inTypes(floatTypes, t)...)
 			} else {
-				rows = append(rows, whole(floatTypes, t, onSmall)...)
+				rows = append(rows, whole(floatTypes, t, onSmall, onShort)...)
 			}
 		}
 	}
@@ -318,32 +331,37 @@ func normRows() (rows []tableRow) {
 	along(tensor.OpLogSoftmax, 1, "torch.log_softmax(a, %d)")
 	along(tensor.OpSoftmaxGrad, 2, "torch._softmax_backward_data(b, a, %d, a.dtype)")
 	along(tensor.OpLogSoftmaxGrad, 2, "torch._log_softmax_backward_data(b, a, %d, a.dtype)")
-	onLarge, onSmall := rowsOfNorms(2048), rowsOfNorms(8)
+	onLarge, onSmall, onShort := rowsOfNorms(2048, 2048), rowsOfNorms(8, 8), rowsOfNorms(short[0], shortElems)
 	for i := range onLarge {
-		rows = append(rows, whole(floatTypes, onLarge[i], onSmall[i])...)
+		rows = append(rows, whole(floatTypes, onLarge[i], onSmall[i], onShort[i])...)
 	}
 	rope := func(heads, length, size int) tableRow {
 		half := of(tensor.F32, length, size/2)
 		return tableRow{op: tensor.OpRope, in: []operand{of(tensor.F32, heads, length, size), half, half}, ints: []int64{0},
 			torch: fmt.Sprintf("torch.cat((a[..., :%[1]d] * b - a[..., %[1]d:] * c, a[..., %[1]d:] * b + a[..., :%[1]d] * c), -1)", size/2)}
 	}
-	return append(rows, whole(floatTypes, rope(32, 1024, 128), rope(1, 8, 8))...)
+	return append(rows, whole(floatTypes, rope(32, 1024, 128), rope(1, 8, 8), rope(32, 21845, 6))...)
 }
 
-// rowsOfNorms are operations on the rows of matrices of n x n.
-func rowsOfNorms(n int) []tableRow {
+// rowsOfNorms are operations on so many rows of n elements. Those that are causal are of
+// matrices of n x n.
+func rowsOfNorms(count, n int) []tableRow {
 	const rms = "(a * torch.rsqrt((a * a).mean(-1, True) + 1e-5))"
 	eps := []float64{1e-5}
-	x, w, y := of(tensor.F32, n, n), of(tensor.F32, n), ids(n, n)
+	x, w, y := of(tensor.F32, count, n), of(tensor.F32, n), ids(n, count)
+	square := x
+	if count > n {
+		square = of(tensor.F32, count/n, n, n)
+	}
 	layerNorm := fmt.Sprintf("F.layer_norm(a, [%d], b, c)", n)
 	causal := fmt.Sprintf("torch.softmax(a.masked_fill(torch.ones(%[1]d, %[1]d, dtype=torch.bool).triu(1), float('-inf')), -1)", n)
-	crossEntropyGrad := fmt.Sprintf("(torch.softmax(a, -1) - F.one_hot(b, %[1]d)) * (c / %[1]d)", n)
+	crossEntropyGrad := fmt.Sprintf("(torch.softmax(a, -1) - F.one_hot(b, %d)) * (c / %d)", n, count)
 	back := func(mask string) string {
 		ones := fmt.Sprintf("torch.ones(%d, dtype=a.dtype)", n)
 		return fmt.Sprintf("torch.ops.aten.native_layer_norm_backward(b, a, [%d], a.mean(-1, True), a.var(-1, keepdim=True).rsqrt(), %s, %s, %s)", n, ones, ones, mask)
 	}
 	return []tableRow{
-		{op: tensor.OpCausalSoftmax, in: []operand{x}, scalars: []float64{1}, torch: causal},
+		{op: tensor.OpCausalSoftmax, in: []operand{square}, scalars: []float64{1}, torch: causal},
 		{op: tensor.OpLayerNorm, in: []operand{x, w, w}, ints: []int64{1}, scalars: eps, torch: layerNorm},
 		{op: tensor.OpLayerNormGradX, in: []operand{x, x}, ints: []int64{1}, scalars: eps, torch: back("[True, False, False]")},
 		{op: tensor.OpLayerNormGradW, in: []operand{x, x}, ints: []int64{1}, scalars: eps, torch: back("[False, True, False]")},

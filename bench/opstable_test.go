@@ -65,10 +65,12 @@ func TestOpsTableRows(t *testing.T) {
 }
 
 // Every operation has a row for every dtype that it can be recorded on without a cast,
-// and for each of those one in every layout, unless it makes layouts itself.
+// and for each of those one in every layout, unless it makes layouts itself. Products and
+// operations on images have no short rows.
 func TestOpsTableWhole(t *testing.T) {
 	s := tableSession(t)
 	rows := tableRows()
+	images := []tensor.Op{tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad}
 	for _, op := range tensor.Ops() {
 		var template *tableRow
 		at := -1 // of the operand whose dtype changes
@@ -82,9 +84,12 @@ func TestOpsTableWhole(t *testing.T) {
 		if template == nil {
 			continue // it takes bools or indices alone
 		}
-		layouts := []string{"dense", "transposed", "strided", "small"}
-		if op.Info().Class == tensor.ClassView {
+		layouts := []string{"dense", "transposed", "strided", "small", "short"}
+		switch {
+		case op.Info().Class == tensor.ClassView:
 			layouts = layouts[:1]
+		case op.Info().Class == tensor.ClassContraction || slices.Contains(images, op):
+			layouts = layouts[:4]
 		}
 		for _, d := range tensor.DTypes() {
 			if op.Info().Float && !d.IsFloat() || recordRow(s, &inTypes([]tensor.DType{d}, *template)[0]) != nil {
@@ -245,8 +250,8 @@ func TestOpsTable(t *testing.T) {
 	}
 	r, err := runScenario(t, "ops-table", &Options{Rounds: 1, Scale: 100, Table: TableOptions{Filter: "silu f32"}, Self: testSelf(t)})
 	needTorch(t, err)
-	if len(r.Rows) != 4 || len(r.Bars) != 3 {
-		t.Fatalf("%d rows and bars %v; expected 4 and 3", len(r.Rows), r.Bars)
+	if len(r.Rows) != 5 || len(r.Bars) != 3 {
+		t.Fatalf("%d rows and bars %v; expected 5 and 3", len(r.Rows), r.Bars)
 	}
 	for _, x := range r.Rows {
 		if !(x.Ours > 0 && x.Torch > 0 && x.OverTorch > 0) || (x.Floor > 0) == strings.Contains(x.Row, "[8,8]") {
