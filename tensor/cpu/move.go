@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -107,7 +108,12 @@ func copyApart[T any](r *run, x *loose[T], d, s, rows, cols int) {
 				if r.stopped() {
 					return
 				}
-				copyStrided(x.dst[d+j*x.dc:], x.dc, x.src, s+j*x.sc, x.sc, min(breath, cols-j))
+				n := min(breath, cols-j)
+				if x.dc == 1 && x.sc == 2 {
+					evens(r.table, x.dst[d+j:d+j+n], x.src[s+2*j:s+2*(j+n)-1])
+				} else {
+					copyStrided(x.dst[d+j*x.dc:], x.dc, x.src, s+j*x.sc, x.sc, n)
+				}
 			}
 		}
 		return
@@ -118,6 +124,20 @@ func copyApart[T any](r *run, x *loose[T], d, s, rows, cols int) {
 			copyStrided(x.dst[d+j*x.dc:], x.dr, x.src, s+j*x.sc, x.sr, n)
 		}
 		d, s = d+n*x.dr, s+n*x.sr
+	}
+}
+
+// evens copies every second element of src.
+func evens[T any](k *kernel.Table[float32], dst, src []T) {
+	switch d := any(dst).(type) {
+	case []uint8:
+		k.Evens8(d, slice[uint8](bytesOf(src)))
+	case []uint16:
+		k.Evens16(d, slice[uint16](bytesOf(src)))
+	case []uint32:
+		k.Evens32(d, slice[uint32](bytesOf(src)))
+	case []uint64:
+		k.Evens64(d, slice[uint64](bytesOf(src)))
 	}
 }
 
@@ -179,9 +199,15 @@ func copyShort[T any](dst []T, d, dr int, src []T, s, sr, rows, cols int) {
 // src or, with one, the same.
 func copyRows[T any](r *run, dst []T, d, dr int, src []T, s, sr, rows, cols int, one bool) {
 	if cols <= shortRow && !one {
+		size := sizeOf[T]()
+		packs := dr == cols && sr >= 0 && cols*size <= kernel.PackMost
 		for most := breath / cols; rows > 0 && !r.stopped(); rows -= most {
 			n := min(rows, most)
-			copyShort(dst, d, dr, src, s, sr, n, cols)
+			if packs {
+				r.table.Packs.Rows(bytesOf(dst[d:d+n*cols]), bytesOf(src[s:s+(n-1)*sr+cols]), cols*size, sr*size)
+			} else {
+				copyShort(dst, d, dr, src, s, sr, n, cols)
+			}
 			d, s = d+n*dr, s+n*sr
 		}
 		return

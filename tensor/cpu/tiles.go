@@ -446,6 +446,9 @@ func (o *tileOp) do(r *run, first, n int) {
 // gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one
 // after another.
 func gatherRows(t *kernel.Table[float32], dst, src pointer, width, rs, cs, rows, m int) {
+	if gatherPacked(t, dst, src, width, rs, cs, rows, m) {
+		return
+	}
 	switch width {
 	case 2:
 		gatherRowsOf[uint16](dst, src, rs, cs, rows, m)
@@ -475,4 +478,42 @@ func gatherRowsOf[T any](dst, src pointer, rs, cs, rows, m int) {
 			gatherAs[T](d, s, cs, m)
 		}
 	}
+}
+
+// gatherPacked is gatherRows of short rows, whose elements are contiguous or the same,
+// and of every second element. It returns false, and copies nothing, for others.
+func gatherPacked(t *kernel.Table[float32], dst, src pointer, width, rs, cs, rows, m int) bool {
+	short := rs >= 0 && m*width <= kernel.PackMost
+	switch {
+	case cs == 1 && short:
+		t.Packs.Rows(elems[uint8](dst, rows*m*width), elems[uint8](src, ((rows-1)*rs+m)*width), m*width, rs*width)
+	case cs == 0 && short:
+		switch n := (rows-1)*rs + 1; width {
+		case 1:
+			t.Spread8(elems[uint8](dst, rows*m), elems[uint8](src, n), m, rs)
+		case 2:
+			t.Spread16(elems[uint16](dst, rows*m), elems[uint16](src, n), m, rs)
+		case 4:
+			t.Spread32(elems[uint32](dst, rows*m), elems[uint32](src, n), m, rs)
+		default:
+			t.Spread64(elems[uint64](dst, rows*m), elems[uint64](src, n), m, rs)
+		}
+	case cs == 2:
+		for i := range rows {
+			d, s := shift(dst, i*m*width), shift(src, i*rs*width)
+			switch width {
+			case 1:
+				t.Evens8(elems[uint8](d, m), elems[uint8](s, 2*m-1))
+			case 2:
+				t.Evens16(elems[uint16](d, m), elems[uint16](s, 2*m-1))
+			case 4:
+				t.Evens32(elems[uint32](d, m), elems[uint32](s, 2*m-1))
+			default:
+				t.Evens64(elems[uint64](d, m), elems[uint64](s, 2*m-1))
+			}
+		}
+	default:
+		return false
+	}
+	return true
 }

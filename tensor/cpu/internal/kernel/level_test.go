@@ -32,7 +32,8 @@ func TestLevels(t *testing.T) {
 // portableOnly are the kernels of a level that are portable Go.
 var portableOnly = map[Level][]string{
 	NEON: {"GemmTaps", "Windows", "WindowDots", "Transpose16", "Transpose8", "Pow", "PowS", "WidenF16", "WidenBF16", "NarrowF16", "NarrowBF16",
-		"Double", "Single", "ToI32", "ToI64", "Units", "Log", "Sin", "Cos", "Philox", "Normals", "Chain"},
+		"Double", "Single", "ToI32", "ToI64", "Units", "Log", "Sin", "Cos", "Rows", "Spread8", "Spread16",
+		"Spread32", "Spread64", "Evens8", "Evens16", "Evens32", "Evens64", "Philox", "Normals", "Chain"},
 }
 
 // TestComplete wants every table to have all kernels, and every level but Go assembly for

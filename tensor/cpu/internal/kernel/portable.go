@@ -40,6 +40,7 @@ func Portable[T Float]() *Table[T] {
 		Reductions: Reductions[T]{
 			Sum: sumGo[T], RowMax: rowMaxGo[T], RowMin: rowMinGo[T], Dot: dotGo[T], SumSqDev: sumSqDevGo[T], ExpSum: expSumGo[T],
 		},
+		Packs: portablePacks(),
 		parts: parts[T]{
 			expTotal: expTotalGo[T], absMax: absMaxGo[T], dlogsm: dlogsmGo[T],
 			scaled: scaledGo[T], shifted: shiftedGo[T], plain: plainGo[T],

@@ -68,6 +68,7 @@ type Table[T Float] struct {
 	Functions[T]
 	Gradients[T]
 	Reductions[T]
+	Packs
 	parts[T]
 	blocks blocks[T]
 

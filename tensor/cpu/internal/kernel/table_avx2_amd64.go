@@ -70,6 +70,17 @@ func accelerateAVX2(t *Table[float32]) {
 	t.ToI64 = cutBy(8, toI64AVX2, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
 	t.Normals = normalsBy(4, normalsAVX2)
+	t.Packs = Packs{
+		Rows:     packBy(pack32AVX2, pack64AVX2),
+		Spread8:  spreadBy(1, spread8to32AVX2, spread8to64AVX2),
+		Spread16: spreadBy(2, spread16to32AVX2, spread16to64AVX2),
+		Spread32: spreadBy(4, spread32to32AVX2, spread32to64AVX2),
+		Spread64: spreadBy(8, spread64to32AVX2, spread64to64AVX2),
+		Evens8:   evensBy(32, evens8AVX2),
+		Evens16:  evensBy(16, evens16AVX2),
+		Evens32:  evensBy(8, evens32AVX2),
+		Evens64:  evensBy(4, evens64AVX2),
+	}
 	t.Philox = philoxBy(4, philoxAVX2)
 	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go)
 	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go)

@@ -99,6 +99,17 @@ func accelerateAVX512(t *Table[float32]) {
 	t.ToI64 = cutBy(16, toI64AVX512, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
 	t.Normals = normalsBy(4, normalsAVX2)
+	t.Packs = Packs{
+		Rows:     packBy(pack32AVX2, pack64AVX2),
+		Spread8:  spreadBy(1, spread8to32AVX2, spread8to64AVX2),
+		Spread16: spreadBy(2, spread16to32AVX2, spread16to64AVX2),
+		Spread32: spreadBy(4, spread32to32AVX2, spread32to64AVX2),
+		Spread64: spreadBy(8, spread64to32AVX2, spread64to64AVX2),
+		Evens8:   evensBy(32, evens8AVX2),
+		Evens16:  evensBy(16, evens16AVX2),
+		Evens32:  evensBy(8, evens32AVX2),
+		Evens64:  evensBy(4, evens64AVX2),
+	}
 	t.Philox = philoxBy(8, philoxAVX512)
 	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go)
 	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go)

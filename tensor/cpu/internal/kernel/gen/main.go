@@ -51,6 +51,7 @@ var sets = map[string]func(){
 	"philox_avx512":  func() { philox(avx512) },
 	"philox_avx2":    func() { philox(avx2) },
 	"normal_avx2":    func() { normals(avx2) },
+	"packs_avx2":     func() { packs(avx2) },
 	"cut_avx512":     func() { cuts(avx512) },
 	"cut_avx2":       func() { cuts(avx2) },
 	"half_avx512":    func() { halves(avx512) },
