@@ -28,6 +28,8 @@ func TestColumns(t *testing.T) {
 		}{
 			{[3]int{1, 70, 2100}, []int{1}}, {[3]int{3, 37, 9}, []int{1}}, {[3]int{5, 300, 17}, []int{1}},
 			{[3]int{2, 3, 2049}, []int{0, 1}}, {[3]int{70, 5, 41}, []int{0}}, {[3]int{7, 5, 3}, []int{1}}, {[3]int{4, 6, 1}, []int{0}},
+			// few columns, several pieces of them
+			{[3]int{1, 23_457, 7}, []int{1}}, {[3]int{2, 33_000, 3}, []int{1}}, {[3]int{1, 2500, 64}, []int{1}}, {[3]int{9, 11, 7}, []int{1}},
 		} {
 			t.Run(fmt.Sprint(level, c), func(t *testing.T) {
 				s.Scope(func(*tensor.Scope) { testColumns(t, s, c.shape, c.dims) })

@@ -19,7 +19,8 @@
 //	bands.go               transposed operands of chains
 //	tilefold.go            chains that end in a reduction
 //	reduce.go columns.go   reductions; those over columns, and softmax
-//	fold.go prodgrad.go    folding of elements into one; the gradient of a product of all
+//	fold.go narrow.go      folding of elements into one; of few columns
+//	prodgrad.go            the gradient of a product of all
 //	rows.go halfrows.go    operations of whole rows; their operands of 16 bits
 //	normgrad.go            gradients of a norm in one pass
 //	loss.go                cross entropy

@@ -89,7 +89,10 @@ func (f *folder[S, T, A]) row(r *run, x []S) A {
 
 // lower returns the lowering of a fold of one element or more into each result.
 func (f folder[S, T, A]) lower(s *compile.Step, g folding) lowered {
+	m := g.joined()
 	switch {
+	case m > 0:
+		return f.narrow(s, g, m)
 	case g.inColumns():
 		return lowered{f: f.columns(s, g)}
 	case g.alongRow() && g.count <= foldRow && g.results > 1:
@@ -104,12 +107,7 @@ func (f folder[S, T, A]) columns(s *compile.Step, g folding) func(r *run) error 
 	return func(r *run) error {
 		in := slice[S](r.bufs[x.Buf])
 		g.tiles(r, f.read.tile, func(i, at, n int) {
-			var c columns[T]
-			if f.pairs {
-				c = newColumns(r, f.fold, scratchRow[T](r, 1, n), g.count)
-			} else {
-				c = columns[T]{fold: f.fold, out: scratchRow[T](r, 1, n)}
-			}
+			c := f.newColumns(r, scratchRow[T](r, 1, n), g.count)
 			g.eachRows(r, x.Off+at, max(f.read.most/n, 1), func(off, rows, stride int) {
 				block, step := f.read.block(r, in[off:], stride, rows, n)
 				c.add(block, step, rows)

@@ -26,6 +26,7 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 		dy := tensor.RandN(s, tensor.F32, n[0], n[1])
 		b := tensor.RandN(s, tensor.F32, 3, n[1], 21)
 		long := tensor.RandN(s, tensor.F32, 150_001)
+		few := long.Narrow(0, 0, 150_000).Reshape(30_000, 5)
 		img := tensor.RandN(s, tensor.F32, 5, 4, 9, 11)
 		w := tensor.RandN(s, tensor.F32, 6, 4, 3, 3)
 		T, S := tensor.T, tensor.S
@@ -39,6 +40,8 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 			"transposed":              func() *tensor.Tensor { return x.T().Add(dy.T().Exp()) },
 			"softmax":                 func() *tensor.Tensor { return x.Softmax(-1) },
 			"sum over rows":           func() *tensor.Tensor { return x.Sum(0) },
+			"sum of few columns":      func() *tensor.Tensor { return few.Sum(0) },
+			"bf16 mean of few":        func() *tensor.Tensor { return few.Cast(tensor.BF16).Mean(0) },
 			"max over rows":           func() *tensor.Tensor { return x.Max(0) },
 			"sum over the middle":     func() *tensor.Tensor { return b.Sum(1) },
 			"f64 sum over the middle": func() *tensor.Tensor { return b.Cast(tensor.F64).Sum(1) },
