@@ -177,6 +177,17 @@ func (lw *lowerer) fold(s *compile.Step, g folding) (l lowered) {
 	case tensor.I64:
 		return foldInts(s, g, f.I64, asIs[int64](), f.I64.Add)
 	case tensor.U8, tensor.Bool:
+		if any := s.Op == tensor.OpAny; any || s.Op == tensor.OpAll {
+			if g.inRows() && g.count > shortRow {
+				return l // a search, which ends early
+			}
+			one := *s
+			one.Op = tensor.OpAmin
+			if any {
+				one.Op = tensor.OpAmax
+			}
+			return foldExtreme(&one, g, asIs[uint8](), f.U8)
+		}
 		return foldInts(s, g, f.U8, through(lw.plain.U8ToI64), f.I64.Add)
 	}
 	return l

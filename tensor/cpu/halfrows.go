@@ -114,7 +114,9 @@ func rowOperation(s *compile.Step, k *kernel.Table[float32], n int) func(r *run,
 			k.SoftmaxGradRows(dst, a, b, count, n, n, 0, 1)
 		}
 	case tensor.OpLogSoftmax:
-		return each(func(dst, a, _ []float32) { k.LogSoftmax(dst, a) })
+		return func(r *run, dst, a, _ kernel.Rows[float32], count int) {
+			k.LogSoftmaxRows(dst, a, scratchRow[float32](r, 3, kernel.LogSoftmaxRoom), count, n)
+		}
 	case tensor.OpLogSoftmaxGrad:
 		return each(func(dst, a, b []float32) { k.LogSoftmaxGrad(dst, a, b) })
 	}

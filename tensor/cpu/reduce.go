@@ -427,6 +427,9 @@ func sumInt[T integer](s *compile.Step, g folding) lowered {
 // totals lowers a product, or otherwise a sum, in A.
 func totals[T, A number](s *compile.Step, g folding, end func(r *run, i int, a A)) lowered {
 	if s.Op == tensor.OpProd {
+		if g.alongRow() && g.count <= shortRow && g.results > 1 {
+			return lowered{f: prodShort[T, A](s, g, end)}
+		}
 		if g.inRows() {
 			return foldRows(s, g, rows[T, A]{prodRow[T, A], func(a, b A) A { return a * b }, end})
 		}
@@ -436,6 +439,33 @@ func totals[T, A number](s *compile.Step, g folding, end func(r *run, i int, a A
 		return foldRows(s, g, rows[T, A]{sumRow[T, A], func(a, b A) A { return a + b }, end})
 	}
 	return lowered{f: folds(s, g, 0, func(a A, x T) A { return a + A(x) }, addRow[T, A], end)}
+}
+
+// prodShort lowers the product of rows so short that a loop for each would take most of
+// the time: column by column, some rows at a time.
+func prodShort[T, A number](s *compile.Step, g folding, end func(r *run, i int, a A)) func(r *run) error {
+	x, n := s.In[0], g.count
+	return func(r *run) error {
+		in, acc := slice[T](r.bufs[x.Buf]), scratchRow[A](r, 0, stripRows)
+		g.kept.results(r, stripRows, func(i, at, count int) {
+			rows, st := acc[:count], g.kept.innerStride(0)
+			for j := range n {
+				from := x.Off + at + j
+				for q := range rows {
+					v := A(in[from])
+					if j > 0 {
+						v *= rows[q]
+					}
+					rows[q] = v
+					from += st
+				}
+			}
+			for q, a := range rows {
+				end(r, i+q, a)
+			}
+		})
+		return nil
+	}
 }
 
 // best is the most extreme element so far and its number; n counts.
@@ -515,9 +545,13 @@ func cumsum[T, A number](s *compile.Step) func(r *run) error {
 		first, step = n-1, -1
 	}
 	if inner == 1 {
+		short := n*sizeOf[A]() <= fourRows
 		return func(r *run) error {
 			x, y := buf[T](r, &s.In[0]), buf[A](r, &s.Out)
 			lo, hi := r.share(outer, 1)
+			for ; short && lo+4 <= hi && !r.stopped(); lo += 4 {
+				cumsumFour(y[lo*n:], x[lo*n:], n, first, step)
+			}
 			for o := lo; o < hi; o++ {
 				from, to, at := x[o*n:][:n], y[o*n:][:n], first
 				var acc A
@@ -550,14 +584,55 @@ func cumsum[T, A number](s *compile.Step) func(r *run) error {
 					return nil
 				}
 				from, to := x[at:][:m], y[at:][:m]
-				for i, v := range from {
-					to[i] = sums[i] + A(v)
+				if m > shortRow {
+					addTo(r, to, sums, from)
+				} else {
+					for i, v := range from {
+						to[i] = sums[i] + A(v)
+					}
 				}
 				sums = to
 				at += step * inner
 			}
 		}
 		return nil
+	}
+}
+
+// addTo is dst[i] = sums[i] + x[i].
+func addTo[T, A number](r *run, dst, sums []A, x []T) {
+	switch d := any(dst).(type) {
+	case []float32:
+		if v, ok := any(x).([]float32); ok {
+			r.table.Add(d, any(sums).([]float32), v)
+			return
+		}
+	case []float64:
+		if v, ok := any(x).([]float64); ok {
+			r.table64.Add(d, any(sums).([]float64), v)
+			return
+		}
+	}
+	sums, x = sums[:len(dst)], x[:len(dst)]
+	for i, v := range x {
+		dst[i] = sums[i] + A(v)
+	}
+}
+
+// fourRows is the longest result, in bytes, that cumsum computes four of at a time: of
+// longer ones the lines that it writes may fall into one set of the first-level cache.
+const fourRows = 256
+
+// cumsumFour stores the running sums of four rows of n elements, from place first on. A
+// row alone would wait for each addition.
+func cumsumFour[T, A number](y []A, x []T, n, first, step int) {
+	x0, x1, x2, x3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
+	y0, y1, y2, y3 := y[:n], y[n:][:n], y[2*n:][:n], y[3*n:][:n]
+	var a, b, c, d A
+	for range n {
+		a, b, c, d = a+A(x0[first]), b+A(x1[first]), c+A(x2[first]), d+A(x3[first])
+		y0[first], y1[first], y2[first], y3[first] = a, b, c, d
+		first += step
 	}
 }
 

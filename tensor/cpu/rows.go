@@ -62,6 +62,16 @@ func alongDim[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	}
 	cut := int(s.Ints[0])
 	walk := newNest(s.Out.Shape[:cut], s.Out.Strides[:cut], s.In[0].Strides[:cut], s.In[len(s.In)-1].Strides[:cut])
+	if s.Op == tensor.OpLogSoftmax && inner == 1 {
+		walk.longestInner()
+		return func(r *run) error {
+			out, x, room := buf[T](r, &s.Out), buf[T](r, &s.In[0]), scratchRow[T](r, 0, kernel.LogSoftmaxRoom)
+			walk.runs(r, n, func(count, o, i, _, _ int) {
+				k.LogSoftmaxRows(rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, x, i), room, count, n)
+			})
+			return nil
+		}
+	}
 	return func(r *run) error {
 		dst, a := buf[T](r, &s.Out), buf[T](r, &s.In[0])
 		b := a

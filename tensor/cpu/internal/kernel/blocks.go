@@ -49,6 +49,8 @@ type blocks[T Float] struct {
 	layerNormGradBoth func(rows, n int, dst *T, ds int, x *T, xs int, dy *T, dys int, w, dw, db *T, eps T)
 	softmax           func(rows, n, grow, most int, dst *T, ds int, x *T, xs int, scale T)
 	softmaxGrad       func(rows, n, grow, most int, dst *T, ds int, p *T, ps int, dp *T, dps int, scale T)
+	logSum            func(rows, n int, dst *T, ds int, x *T, xs int, sum *T, sums int)
+	less              func(rows, n int, dst *T, ds int, by *T, bys int)
 	rope              func(rows, n int, lo *T, los int, hi *T, his int, a *T, as int, b *T, bs int, cos *T, coss int, sin *T, sins int, sign T)
 }
 
@@ -161,6 +163,31 @@ func (t *Table[T]) SoftmaxRows(dst, x Rows[T], rows, n, first, grow int, scale T
 		t.blocks.softmax(count, min(first+i*grow, n), grow, n, dst.at(i), dst.bytes(), x.at(i), x.bytes(), scale)
 		dst.zeros(i, count, n, first, grow)
 	})
+}
+
+// shortLogSoftmax is the longest row that LogSoftmaxRows takes together with others,
+// LogSoftmaxRoom of them at a time.
+const shortLogSoftmax, LogSoftmaxRoom = 512, 64
+
+// LogSoftmaxRows is LogSoftmax of rows of n elements. room has [LogSoftmaxRoom] elements,
+// which the call overwrites.
+func (t *Table[T]) LogSoftmaxRows(dst, x Rows[T], room []T, rows, n int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	if t.blocks.logSum == nil || n > shortLogSoftmax {
+		for i := range rows {
+			t.LogSoftmax(dst.row(i, n), x.row(i, n))
+		}
+		return
+	}
+	check(rows, n, dst, x)
+	for i := 0; i < rows; i += LogSoftmaxRoom {
+		sums := room[:min(LogSoftmaxRoom, rows-i)]
+		t.blocks.logSum(len(sums), n, dst.at(i), dst.bytes(), x.at(i), x.bytes(), &sums[0], 4)
+		t.Log(sums, sums)
+		t.blocks.less(len(sums), n, dst.at(i), dst.bytes(), &sums[0], 4)
+	}
 }
 
 // SoftmaxGradRows is SoftmaxGrad of the same elements.

@@ -89,6 +89,9 @@ func blockCases(w, b []float32) []blockCase {
 		{"SoftmaxRows causal", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.SoftmaxRows(o[0], o[1], rows, n, max(n-rows+1, 1), 1, 0.7)
 		}},
+		{"LogSoftmaxRows", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
+			k.LogSoftmaxRows(o[0], o[1], make([]float32, LogSoftmaxRoom), rows, n)
+		}},
 		{"SoftmaxGradRows causal", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.SoftmaxGradRows(o[0], o[1], o[2], rows, n, max(n-rows+1, 1), 1, 0.7)
 		}},
@@ -228,10 +231,16 @@ func TestSoftmaxRowsSpecial(t *testing.T) {
 						x[n+i] = v
 					}
 				}
-				k.SoftmaxRows(Rows[float32]{y, n}, Rows[float32]{x, n}, 3, n, n, 0, 0.5)
-				for i, p := range y {
-					if i/n == 1 != (p != p) {
-						t.Fatalf("%v among %d: element %d of row %d is %v", v, n, i%n, i/n, p)
+				for _, log := range []bool{false, true} {
+					if log {
+						k.LogSoftmaxRows(Rows[float32]{y, n}, Rows[float32]{x, n}, make([]float32, LogSoftmaxRoom), 3, n)
+					} else {
+						k.SoftmaxRows(Rows[float32]{y, n}, Rows[float32]{x, n}, 3, n, n, 0, 0.5)
+					}
+					for i, p := range y {
+						if i/n == 1 != (p != p) {
+							t.Fatalf("log %v, %v among %d: element %d of row %d is %v", log, v, n, i%n, i/n, p)
+						}
 					}
 				}
 			}

@@ -39,6 +39,7 @@ type Folds struct {
 // level.
 func NewFolds(f32 *Table[float32], f64 *Table[float64]) *Folds {
 	f := &Folds{F32: foldsOfFloats(f32), F64: foldsOfFloats(f64), I32: foldsOfInts[int32](), I64: foldsOfInts[int64](), U8: foldsOfInts[uint8](), LongProduct: longProductGo}
+	f.U8.Max.Rows, f.U8.Min.Rows = bytesBy(largestApart, largestInt[uint8]), bytesBy(smallestApart, smallestInt[uint8])
 	f.I64.Add = Fold[int64]{rowsBy(sum64), columnsBy(addGo[int64])}
 	f.F64.Mul = Fold[float64]{rowsBy(product64), columnsBy(f64.Mul)}
 	if f32.Level != Go {
@@ -71,6 +72,48 @@ func rowsBy[T Number](row func(x []T) T) func(dst, x []T, stride, n int) {
 		for i := range dst {
 			dst[i] = row(x[i*stride:][:n])
 		}
+	}
+}
+
+// bytesBy returns [Fold].Rows of bytes. Rows so short that a call for each would take
+// most of the time are folded by column, some rows at a time and one column after
+// another; others by row.
+func bytesBy(column func(dst, x []uint8, stride int), row func(x []uint8) uint8) func(dst, x []uint8, stride, n int) {
+	const short, strip = 64, 256
+	others := rowsBy(row)
+	return func(dst, x []uint8, stride, n int) {
+		if n > short {
+			others(dst, x, stride, n)
+			return
+		}
+		for at := 0; len(dst) > 0; at += strip * stride {
+			acc := dst[:min(len(dst), strip)]
+			for i := range acc {
+				acc[i] = x[at+i*stride]
+			}
+			for j := 1; j < n; j++ {
+				column(acc, x[at+j:], stride)
+			}
+			dst = dst[len(acc):]
+		}
+	}
+}
+
+// largestApart and smallestApart are dst[i] = the extreme of dst[i] and x[i*stride]. The
+// compiler makes branches of the extremes of bytes, and none of wider integers.
+func largestApart(dst, x []uint8, stride int) {
+	at := 0
+	for i, v := range dst {
+		dst[i] = uint8(max(int(v), int(x[at])))
+		at += stride
+	}
+}
+
+func smallestApart(dst, x []uint8, stride int) {
+	at := 0
+	for i, v := range dst {
+		dst[i] = uint8(min(int(v), int(x[at])))
+		at += stride
 	}
 }
 

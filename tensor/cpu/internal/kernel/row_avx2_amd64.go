@@ -40,6 +40,17 @@ func layerNormGradBothRowsAVX2(rows int, n int, dst *float32, dstS int, x *float
 //go:noescape
 func softmaxRowsAVX2(rows int, n int, grow int, most int, dst *float32, dstS int, x *float32, xS int, scale float32)
 
+// logSumRowsAVX2 stores x less its largest number by rows in dst, and the sum of the
+// exponentials of that in sum.
+//
+//go:noescape
+func logSumRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, sum *float32, sumS int)
+
+// lessRowsAVX2 is dst less a number by rows.
+//
+//go:noescape
+func lessRowsAVX2(rows int, n int, dst *float32, dstS int, by *float32, byS int)
+
 // softmaxGradRowsAVX2 is the gradient of softmaxRows, p being its result and dp that
 // one's gradient.
 //

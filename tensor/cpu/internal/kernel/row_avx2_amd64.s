@@ -899,6 +899,183 @@ last3:
 	VZEROUPPER
 	RET
 
+// func logSumRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, sum *float32, sumS int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·logSumRowsAVX2(SB), NOSPLIT, $0-64
+	PCALIGN $0x40
+	MOVQ    dst+16(FP), AX
+	MOVQ    x+32(FP), CX
+	MOVQ    sum+48(FP), DX
+	MOVQ    n+8(FP), BX
+	MOVQ    BX, SI
+	DECQ    SI
+	MOVQ    SI, BX
+	SHRQ    $0x03, SI
+	ANDQ    $0x07, BX
+	INCQ    BX
+	LEAQ    ·const_lanes+64(SB), DI
+	SHLQ    $0x02, BX
+	SUBQ    BX, DI
+	VMOVUPS (DI), Y0
+
+row:
+	VMOVUPS ·const_minusInf+0(SB), Y1
+	XORQ    BX, BX
+	MOVQ    SI, DI
+	TESTQ   DI, DI
+	JZ      last1
+
+sweep1:
+	VMOVUPS (CX)(BX*1), Y2
+	VMAXPS  Y2, Y1, Y1
+	ADDQ    $0x20, BX
+	DECQ    DI
+	JNZ     sweep1
+
+last1:
+	VMASKMOVPS (CX)(BX*1), Y0, Y2
+	VMOVUPS    ·const_minusInf+0(SB), Y3
+	VBLENDVPS  Y0, Y2, Y3, Y2
+	VMAXPS     Y2, Y1, Y1
+	VPERM2F128 $0x01, Y1, Y1, Y2
+	VMAXPS     Y2, Y1, Y1
+	VPERMILPS  $0x4e, Y1, Y2
+	VMAXPS     Y2, Y1, Y1
+	VPERMILPS  $0xb1, Y1, Y2
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    ·const_zero+0(SB), Y2
+	XORQ       BX, BX
+	MOVQ       SI, DI
+	TESTQ      DI, DI
+	JZ         last2
+
+sweep2:
+	VMOVUPS     (CX)(BX*1), Y3
+	VSUBPS      Y1, Y3, Y3
+	VMOVUPS     Y3, (AX)(BX*1)
+	VMOVUPS     ·const_expMax+0(SB), Y4
+	VMINPS      Y3, Y4, Y4
+	VMOVUPS     ·const_expMin+0(SB), Y3
+	VMAXPS      Y4, Y3, Y3
+	VMULPS      ·const_log2e+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS ·const_ln2hi+0(SB), Y4, Y3
+	VFMADD231PS ·const_ln2lo+0(SB), Y4, Y3
+	VMOVUPS     ·const_exp5+0(SB), Y5
+	VFMADD213PS ·const_exp4+0(SB), Y3, Y5
+	VFMADD213PS ·const_exp3+0(SB), Y3, Y5
+	VFMADD213PS ·const_exp2+0(SB), Y3, Y5
+	VFMADD213PS ·const_exp1+0(SB), Y3, Y5
+	VFMADD213PS ·const_exp0+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      ·const_one+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y3
+	VPSRAD      $0x01, Y3, Y4
+	VPSUBD      Y4, Y3, Y3
+	VPADDD      ·const_bias+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      ·const_bias+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VADDPS      Y5, Y2, Y2
+	ADDQ        $0x20, BX
+	DECQ        DI
+	JNZ         sweep2
+
+last2:
+	VMASKMOVPS  (CX)(BX*1), Y0, Y3
+	VSUBPS      Y1, Y3, Y1
+	VMASKMOVPS  Y1, Y0, (AX)(BX*1)
+	VMOVUPS     ·const_expMax+0(SB), Y3
+	VMINPS      Y1, Y3, Y3
+	VMOVUPS     ·const_expMin+0(SB), Y1
+	VMAXPS      Y3, Y1, Y1
+	VMULPS      ·const_log2e+0(SB), Y1, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS ·const_ln2hi+0(SB), Y3, Y1
+	VFMADD231PS ·const_ln2lo+0(SB), Y3, Y1
+	VMOVUPS     ·const_exp5+0(SB), Y4
+	VFMADD213PS ·const_exp4+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp3+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp2+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp1+0(SB), Y1, Y4
+	VFMADD213PS ·const_exp0+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      ·const_one+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y1
+	VPSRAD      $0x01, Y1, Y3
+	VPSUBD      Y3, Y1, Y1
+	VPADDD      ·const_bias+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      ·const_bias+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y1, Y4, Y4
+	VMOVUPS     ·const_zero+0(SB), Y1
+	VBLENDVPS   Y0, Y4, Y1, Y1
+	VADDPS      Y1, Y2, Y2
+	VPERM2F128  $0x01, Y2, Y2, Y1
+	VADDPS      Y1, Y2, Y1
+	VPERMILPS   $0x4e, Y1, Y2
+	VADDPS      Y2, Y1, Y1
+	VPERMILPS   $0xb1, Y1, Y2
+	VADDPS      Y2, Y1, Y1
+	VMOVSS      X1, (DX)
+	ADDQ        dstS+24(FP), AX
+	ADDQ        xS+40(FP), CX
+	ADDQ        sumS+56(FP), DX
+	DECQ        rows+0(FP)
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func lessRowsAVX2(rows int, n int, dst *float32, dstS int, by *float32, byS int)
+// Requires: AVX
+TEXT ·lessRowsAVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+16(FP), AX
+	MOVQ    by+32(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    DX, BX
+	DECQ    BX
+	MOVQ    BX, DX
+	SHRQ    $0x03, BX
+	ANDQ    $0x07, DX
+	INCQ    DX
+	LEAQ    ·const_lanes+64(SB), SI
+	SHLQ    $0x02, DX
+	SUBQ    DX, SI
+	VMOVUPS (SI), Y0
+
+row:
+	VBROADCASTSS (CX), Y1
+	XORQ         DX, DX
+	MOVQ         BX, SI
+	TESTQ        SI, SI
+	JZ           last1
+
+sweep1:
+	VMOVUPS (AX)(DX*1), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(DX*1)
+	ADDQ    $0x20, DX
+	DECQ    SI
+	JNZ     sweep1
+
+last1:
+	VMASKMOVPS (AX)(DX*1), Y0, Y2
+	VSUBPS     Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(DX*1)
+	ADDQ       dstS+24(FP), AX
+	ADDQ       byS+40(FP), CX
+	DECQ       rows+0(FP)
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func softmaxGradRowsAVX2(rows int, n int, grow int, most int, dst *float32, dstS int, p *float32, pS int, dp *float32, dpS int, scale float32)
 // Requires: AVX, CMOV, FMA3
 TEXT ·softmaxGradRowsAVX2(SB), NOSPLIT, $0-84

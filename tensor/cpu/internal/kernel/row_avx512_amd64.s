@@ -922,6 +922,181 @@ last3:
 	VZEROUPPER
 	RET
 
+// func logSumRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, sum *float32, sumS int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·logSumRowsAVX512(SB), NOSPLIT, $0-64
+	PCALIGN $0x40
+	MOVQ    dst+16(FP), AX
+	MOVQ    x+32(FP), CX
+	MOVQ    sum+48(FP), DX
+	MOVQ    n+8(FP), BX
+	MOVQ    BX, SI
+	DECQ    SI
+	MOVQ    SI, BX
+	SHRQ    $0x04, SI
+	ANDQ    $0x0f, BX
+	INCQ    BX
+	MOVL    $0xffffffff, DI
+	BZHIL   BX, DI, DI
+	KMOVW   DI, K1
+	VMOVUPS ·const_log2e+0(SB), Z0
+	VMOVUPS ·const_ln2hi+0(SB), Z1
+	VMOVUPS ·const_ln2lo+0(SB), Z2
+	VMOVUPS ·const_expMax+0(SB), Z3
+	VMOVUPS ·const_expMin+0(SB), Z4
+	VMOVUPS ·const_one+0(SB), Z5
+	VMOVUPS ·const_exp5+0(SB), Z6
+	VMOVUPS ·const_exp4+0(SB), Z7
+	VMOVUPS ·const_exp3+0(SB), Z8
+	VMOVUPS ·const_exp2+0(SB), Z9
+	VMOVUPS ·const_exp1+0(SB), Z10
+	VMOVUPS ·const_exp0+0(SB), Z11
+
+row:
+	VMOVUPS ·const_minusInf+0(SB), Z12
+	XORQ    BX, BX
+	MOVQ    SI, DI
+	TESTQ   DI, DI
+	JZ      last1
+
+sweep1:
+	VMOVUPS (CX)(BX*1), Z13
+	VMAXPS  Z13, Z12, Z12
+	ADDQ    $0x40, BX
+	DECQ    DI
+	JNZ     sweep1
+
+last1:
+	VMOVUPS.Z  (CX)(BX*1), K1, Z13
+	VMOVUPS    ·const_minusInf+0(SB), Z16
+	VBLENDMPS  Z13, Z16, K1, Z14
+	VMAXPS     Z14, Z12, Z12
+	VSHUFF32X4 $0x4e, Z12, Z12, Z13
+	VMAXPS     Z13, Z12, Z12
+	VSHUFF32X4 $0xb1, Z12, Z12, Z13
+	VMAXPS     Z13, Z12, Z12
+	VPERMILPS  $0x4e, Z12, Z13
+	VMAXPS     Z13, Z12, Z12
+	VPERMILPS  $0xb1, Z12, Z13
+	VMAXPS     Z13, Z12, Z12
+	VMOVUPS    ·const_zero+0(SB), Z13
+	XORQ       BX, BX
+	MOVQ       SI, DI
+	TESTQ      DI, DI
+	JZ         last2
+
+sweep2:
+	VMOVUPS     (CX)(BX*1), Z16
+	VSUBPS      Z12, Z16, Z16
+	VMOVUPS     Z16, (AX)(BX*1)
+	VMOVUPS     Z3, Z17
+	VMINPS      Z16, Z17, Z17
+	VMOVUPS     Z4, Z16
+	VMAXPS      Z17, Z16, Z16
+	VMULPS      Z0, Z16, Z17
+	VRNDSCALEPS $0x08, Z17, Z17
+	VFMADD231PS Z1, Z17, Z16
+	VFMADD231PS Z2, Z17, Z16
+	VMOVUPS     Z6, Z18
+	VFMADD213PS Z7, Z16, Z18
+	VFMADD213PS Z8, Z16, Z18
+	VFMADD213PS Z9, Z16, Z18
+	VFMADD213PS Z10, Z16, Z18
+	VFMADD213PS Z11, Z16, Z18
+	VMULPS      Z16, Z16, Z19
+	VFMADD213PS Z16, Z19, Z18
+	VADDPS      Z5, Z18, Z18
+	VSCALEFPS   Z17, Z18, Z18
+	VADDPS      Z18, Z13, Z13
+	ADDQ        $0x40, BX
+	DECQ        DI
+	JNZ         sweep2
+
+last2:
+	VMOVUPS.Z   (CX)(BX*1), K1, Z16
+	VSUBPS      Z12, Z16, Z12
+	VMOVUPS     Z12, K1, (AX)(BX*1)
+	VMOVUPS     Z3, Z16
+	VMINPS      Z12, Z16, Z16
+	VMOVUPS     Z4, Z12
+	VMAXPS      Z16, Z12, Z12
+	VMULPS      Z0, Z12, Z16
+	VRNDSCALEPS $0x08, Z16, Z16
+	VFMADD231PS Z1, Z16, Z12
+	VFMADD231PS Z2, Z16, Z12
+	VMOVUPS     Z6, Z17
+	VFMADD213PS Z7, Z12, Z17
+	VFMADD213PS Z8, Z12, Z17
+	VFMADD213PS Z9, Z12, Z17
+	VFMADD213PS Z10, Z12, Z17
+	VFMADD213PS Z11, Z12, Z17
+	VMULPS      Z12, Z12, Z18
+	VFMADD213PS Z12, Z18, Z17
+	VADDPS      Z5, Z17, Z17
+	VSCALEFPS   Z16, Z17, Z17
+	VMOVUPS     ·const_zero+0(SB), Z12
+	VBLENDMPS   Z17, Z12, K1, Z15
+	VADDPS      Z15, Z13, Z13
+	VSHUFF32X4  $0x4e, Z13, Z13, Z12
+	VADDPS      Z12, Z13, Z12
+	VSHUFF32X4  $0xb1, Z12, Z12, Z13
+	VADDPS      Z13, Z12, Z12
+	VPERMILPS   $0x4e, Z12, Z13
+	VADDPS      Z13, Z12, Z12
+	VPERMILPS   $0xb1, Z12, Z13
+	VADDPS      Z13, Z12, Z12
+	VMOVSS      X12, (DX)
+	ADDQ        dstS+24(FP), AX
+	ADDQ        xS+40(FP), CX
+	ADDQ        sumS+56(FP), DX
+	DECQ        rows+0(FP)
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func lessRowsAVX512(rows int, n int, dst *float32, dstS int, by *float32, byS int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·lessRowsAVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+16(FP), AX
+	MOVQ    by+32(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    DX, BX
+	DECQ    BX
+	MOVQ    BX, DX
+	SHRQ    $0x04, BX
+	ANDQ    $0x0f, DX
+	INCQ    DX
+	MOVL    $0xffffffff, SI
+	BZHIL   DX, SI, SI
+	KMOVW   SI, K1
+
+row:
+	VBROADCASTSS (CX), Z0
+	XORQ         DX, DX
+	MOVQ         BX, SI
+	TESTQ        SI, SI
+	JZ           last1
+
+sweep1:
+	VMOVUPS (AX)(DX*1), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(DX*1)
+	ADDQ    $0x40, DX
+	DECQ    SI
+	JNZ     sweep1
+
+last1:
+	VMOVUPS.Z (AX)(DX*1), K1, Z1
+	VSUBPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*1)
+	ADDQ      dstS+24(FP), AX
+	ADDQ      byS+40(FP), CX
+	DECQ      rows+0(FP)
+	JNZ       row
+	VZEROUPPER
+	RET
+
 // func softmaxGradRowsAVX512(rows int, n int, grow int, most int, dst *float32, dstS int, p *float32, pS int, dp *float32, dpS int, scale float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·softmaxGradRowsAVX512(SB), NOSPLIT, $0-84

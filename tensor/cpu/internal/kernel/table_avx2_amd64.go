@@ -162,6 +162,8 @@ func accelerateAVX2(t *Table[float32]) {
 		layerNormGrad:     layerNormGradRowsAVX2,
 		layerNormGradBoth: layerNormGradBothRowsAVX2,
 		softmax:           softmaxRowsAVX2,
+		logSum:            logSumRowsAVX2,
+		less:              lessRowsAVX2,
 		softmaxGrad:       softmaxGradRowsAVX2,
 		rope:              ropeRowsAVX2,
 	}

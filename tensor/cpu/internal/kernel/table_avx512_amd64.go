@@ -191,6 +191,8 @@ func accelerateAVX512(t *Table[float32]) {
 		layerNormGrad:     layerNormGradRowsAVX512,
 		layerNormGradBoth: layerNormGradBothRowsAVX512,
 		softmax:           softmaxRowsAVX512,
+		logSum:            logSumRowsAVX512,
+		less:              lessRowsAVX512,
 		softmaxGrad:       softmaxGradRowsAVX512,
 		rope:              ropeRowsAVX512,
 	}

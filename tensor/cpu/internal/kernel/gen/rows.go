@@ -332,7 +332,30 @@ func softmaxRows(k *kern) {
 			inv := k.div(k.mut("one"), l.total(sum))
 			l.sweep(func(c cell) { c.store("dst", k.mul(inv, c.load("dst"))) })
 		})
+	k.rowKernel("logSumRows", "stores x less its largest number by rows in dst, and the sum of the exponentials of that in sum.", []string{"dst", "x", "sum"}, nil, nil, false,
+		func(*rowLoop) { k.hoist(expHoist...) },
+		func(l *rowLoop) {
+			// As in softmaxRows a NaN that is lost here makes the sum NaN.
+			pick := func(a, b vreg) vreg { return k.op(VMAXPS, b, a) }
+			top := k.mut("minusInf")
+			l.sweep(func(c cell) { VMOVAPS(pick(top, c.rest(c.load("x"), "minusInf")), top) })
+			top = k.fold(top, pick)
+			sum := k.mut("zero")
+			l.sweep(func(c cell) {
+				d := k.sub(c.load("x"), top)
+				c.store("dst", d)
+				VADDPS(c.rest(k.exp(d), "zero"), sum, sum)
+			})
+			VMOVSS(l.total(sum).AsX(), Mem{Base: l.ptrs["sum"]})
+		})
 	k.hoisted = nil
+	k.rowKernel("lessRows", "is dst less a number by rows.", []string{"dst", "by"}, nil, nil, false,
+		func(*rowLoop) {},
+		func(l *rowLoop) {
+			by := k.vec()
+			VBROADCASTSS(Mem{Base: l.ptrs["by"]}, by)
+			l.sweep(func(c cell) { c.store("dst", k.sub(c.load("dst"), by)) })
+		})
 	k.rowKernel("softmaxGradRows", "is the gradient of softmaxRows, p being its result and dp that one's gradient.", []string{"dst", "p", "dp"}, nil, []string{"scale"}, true,
 		prepare,
 		func(l *rowLoop) {
