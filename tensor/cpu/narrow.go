@@ -4,8 +4,10 @@ import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 const (
 	// narrowColumns is the most columns that are folded with those of other rows beside
-	// them, and joinedColumns how many columns these are together, at most.
-	narrowColumns = 256
+	// them where threads share outer dims, sharedColumns where they share the rows.
+	narrowColumns = 32
+	sharedColumns = 256
+	// joinedColumns is how many columns those of joined rows are together, at most.
 	joinedColumns = 512
 	// mostJoined is the most rows that are joined.
 	mostJoined = 64
@@ -14,8 +16,11 @@ const (
 // joined returns how many rows are folded as one, a power of 2: of few columns whose rows
 // lie one after another. It is 0 for others.
 func (g *folding) joined() int {
-	n := g.kept.inner()
-	if g.kept.innerStride(0) != 1 || len(g.folded.dims) != 1 || g.folded.innerStride(0) != n || n > narrowColumns {
+	n, most := g.kept.inner(), narrowColumns
+	if len(g.kept.dims) == 1 {
+		most = sharedColumns
+	}
+	if g.kept.innerStride(0) != 1 || len(g.folded.dims) != 1 || g.folded.innerStride(0) != n || n > most {
 		return 0
 	}
 	m := mostJoined

@@ -579,23 +579,37 @@ func cumsum[T, A number](s *compile.Step) func(r *run) error {
 			at := (lo/tiles*n+first)*inner + col
 			sums := before[:m]
 			clear(sums)
+			if m <= shortRow {
+				for left := n; left > 0 && !r.stopped(); left -= breath {
+					cumsumRows(y, x, sums, at, step*inner, min(left, breath))
+					at += breath * step * inner
+				}
+				continue
+			}
 			for range n {
 				if r.stopped() {
 					return nil
 				}
 				from, to := x[at:][:m], y[at:][:m]
-				if m > shortRow {
-					addTo(r, to, sums, from)
-				} else {
-					for i, v := range from {
-						to[i] = sums[i] + A(v)
-					}
-				}
+				addTo(r, to, sums, from)
 				sums = to
 				at += step * inner
 			}
 		}
 		return nil
+	}
+}
+
+// cumsumRows stores the running sums down a few columns: of so many rows, which lie by
+// apart, from element at on. They go on from sums, which become the last ones.
+func cumsumRows[T, A number](y []A, x []T, sums []A, at, by, rows int) {
+	for range rows {
+		from, to := x[at:][:len(sums)], y[at:][:len(sums)]
+		for i, v := range from {
+			sums[i] += A(v)
+			to[i] = sums[i]
+		}
+		at += by
 	}
 }
 

@@ -1,7 +1,7 @@
 package kernel
 
-// PackMost is the most bytes of a row, or of the copies of an element, that [Packs] copies
-// by vectors.
+// PackMost is the most bytes of a row, or of an element's copies, that [Packs] copies by
+// vectors.
 const PackMost = 64
 
 // Packs copy elements that lie apart, one after another. They have the same bits on all

@@ -16,7 +16,7 @@ var packSizes = []int{1, 2, 4, 8}
 func packs(s isa) {
 	for _, vectors := range []int{1, 2} {
 		width := vectors * s.bytes()
-		s.packRows(fmt.Sprint("pack", width), "uint8",
+		packRows(s, fmt.Sprint("pack", width), "uint8",
 			fmt.Sprintf("copies rows > 0 rows of n > 0 bytes, stride bytes apart in x, one after another. It reads and writes %d bytes for each.", width),
 			func(dst, x Mem) {
 				for i := range vectors {
@@ -27,7 +27,7 @@ func packs(s isa) {
 			})
 		for _, size := range packSizes {
 			load := map[int]func(...Op){1: VPBROADCASTB, 2: VPBROADCASTW, 4: VPBROADCASTD, 8: VPBROADCASTQ}[size]
-			s.packRows(fmt.Sprintf("spread%dto%d", 8*size, width), fmt.Sprintf("uint%d", 8*size),
+			packRows(s, fmt.Sprintf("spread%dto%d", 8*size, width), fmt.Sprintf("uint%d", 8*size),
 				fmt.Sprintf("copies the elements of rows > 0 rows, stride bytes apart in x, to n > 0 bytes each, one row after another. It writes %d bytes for each.", width),
 				func(dst, x Mem) {
 					v := s.vec()
@@ -39,12 +39,12 @@ func packs(s isa) {
 		}
 	}
 	for _, size := range packSizes {
-		s.evens(size)
+		evens(s, size)
 	}
 }
 
 // packRows writes a kernel that copies row by row.
-func (s isa) packRows(name, elem, doc string, row func(dst, x Mem)) {
+func packRows(s isa, name, elem, doc string, row func(dst, x Mem)) {
 	s.text(name, fmt.Sprintf("rows int, n int, dst *%[1]s, x *%[1]s, stride int", elem), doc)
 	rows, n := Load(Param("rows"), GP64()), Load(Param("n"), GP64())
 	dst, x := Load(Param("dst"), GP64()), Load(Param("x"), GP64())
@@ -59,7 +59,7 @@ func (s isa) packRows(name, elem, doc string, row func(dst, x Mem)) {
 }
 
 // evens writes the kernel that copies every second element of size bytes.
-func (s isa) evens(size int) {
+func evens(s isa, size int) {
 	lanes := s.bytes() / size
 	elem := fmt.Sprintf("uint%d", 8*size)
 	s.text(fmt.Sprint("evens", 8*size), fmt.Sprintf("n int, dst *%[1]s, x *%[1]s", elem),
@@ -94,7 +94,7 @@ func (s isa) evens(size int) {
 }
 
 // setPacks writes the assignments of the kernels of s to a Table.
-func (s isa) setPacks(b *strings.Builder) {
+func setPacks(s isa, b *strings.Builder) {
 	width := s.bytes()
 	fmt.Fprintf(b, "t.Packs = Packs{\nRows: packBy(pack%d%s, pack%d%s),\n", width, s.name, 2*width, s.name)
 	for _, size := range packSizes {

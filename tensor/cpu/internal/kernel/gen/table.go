@@ -118,7 +118,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
 	// AVX-512 has these by half vectors, too
 	b.WriteString("t.Normals = normalsBy(4, normalsAVX2)\n")
-	avx2.setPacks(b)
+	setPacks(avx2, b)
 	fmt.Fprintf(b, "t.Philox = philoxBy(%d, philox%s)\n", s.doubles().lanes, s.name)
 	for _, name := range conversions {
 		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo)\n", title(name), s.lanes, name, s.name, name)
