@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_MODULES = "dtypes", "errors", "files", "nn", "optim", "random", "train"
+
 
 def __getattr__(name: str) -> Any:
-    """Imports everything when the first name is used."""
-    if name.startswith("__") and name != "__all__":
+    """Imports everything when the first name is used. A module of the package is imported
+    alone: any of them may be the first, as in `from ringside.nn import Linear`."""
+    if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'ringside' has no attribute {name!r}")
     import importlib
 
+    if name in _MODULES:
+        return importlib.import_module("ringside." + name)
     api = importlib.import_module("ringside._api")
     if not hasattr(api, name):
         raise AttributeError(f"module 'ringside' has no attribute {name!r}")

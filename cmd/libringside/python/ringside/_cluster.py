@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ringside import _native, _ops
-from ringside._session import Session, session
+from ringside._session import Session, session, whole
 from ringside.errors import RingsideError
 
 
@@ -50,7 +50,9 @@ class Cluster:
         options = {**self._options, **options}
         if "config" not in options:
             options.setdefault("workers", self._workers)
-        return session(self.addr, **options)
+        opened = session(self.addr, **options)
+        opened._cluster = self
+        return opened
 
     def close(self) -> None:
         """Ends all processes."""
@@ -82,6 +84,7 @@ def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None
     what the thread records within it, and end with it or with this process. options are
     those of session(). Workers are processes; without the ringside command, or with
     processes=False, they are threads of this one."""
+    workers, threads, session_mib = whole("workers", workers), whole("threads", threads), whole("session_mib", session_mib)
     if workers < 1 or threads < 0:
         raise ValueError(f"a cluster of {workers} workers with {threads} threads each: expected at least 1 and 0")
     return Cluster(workers, threads, processes, session_mib, options)

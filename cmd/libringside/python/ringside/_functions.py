@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 from numbers import Integral
 from typing import Any, Callable, Sequence
 
@@ -28,12 +29,10 @@ def _tensor(x: Any, beside: Any = None) -> Tensor:
 
 def full(shape: int | Sequence[int], fill_value: float, dtype: Any = None, *, requires_grad: builtins.bool = False) -> Tensor:
     """Elements that are all fill_value; the dtype of an int is int64, of a bool bool."""
+    _t.fit(fill_value, dtypes.bool, "full")
     d = dtypes.dtype(dtype if dtype is not None else type(fill_value))
-    if d in dtypes.BOUNDS and isinstance(fill_value, Integral):
-        low, high = dtypes.BOUNDS[d]
-        if not low <= fill_value <= high:
-            raise OverflowError(f"full of {fill_value}: {d} has {low} to {high}")
-    t = apply(_t.FULL, fill_value if isinstance(fill_value, int) and not d.is_float else float(fill_value), ints=(d.number, *_dims(shape)), session=current_session())
+    x = _t.fit(fill_value, d, "full")
+    t = apply(_t.FULL, x if isinstance(x, int) and not d.is_float else float(x), ints=(d.number, *_dims(shape)), session=current_session())
     return t.requires_grad_() if requires_grad else t
 
 
@@ -73,13 +72,21 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any 
         start, stop = 0, start
     if dtype is None:
         dtype = dtypes.int64 if builtins.all(isinstance(x, int) for x in (start, stop, step)) else dtypes.float32
+    if not step:
+        raise ValueError("arange by a step of 0")
+    d = dtypes.dtype(dtype)
     n = builtins.max(0, math.ceil((stop - start) / step))
-    return apply(op("arange"), start, step, ints=(dtypes.dtype(dtype).number, n), session=current_session())
+    for x in (start, start + (n - 1) * step) if n else ():
+        _t.fit(x, d, "arange")
+    return apply(op("arange"), start, step, ints=(d.number, n), session=current_session())
 
 
 def linspace(start: float, stop: float, num: int, dtype: Any = dtypes.float32, *, endpoint: builtins.bool = True) -> Tensor:
     """num numbers from start to stop, the last of which is stop, or, without endpoint, a
     step before it."""
+    num = operator.index(num)
+    if num < 0:
+        raise ShapeError(f"linspace of {num} numbers, expected 0 or more")
     steps = num - 1 if endpoint else num
     x = arange(0, num, 1, dtypes.float64) * ((stop - start) / builtins.max(steps, 1)) + start
     return astype(x, dtype)
@@ -162,8 +169,14 @@ def isfinite(x: Tensor) -> Tensor:
 
 
 def clip(x: Any, min: float | None = None, max: float | None = None) -> Tensor:
-    """x [..], but at least min and at most max, two numbers; of x's dtype."""
+    """x [..], but at least min and at most max, numbers or tensors; of x's dtype beside numbers."""
     x = _tensor(x)
+    for limit, f in (min, maximum), (max, minimum):
+        if limit is not None and not isinstance(limit, (int, float)):
+            x = f(x, limit)
+    min, max = (x if isinstance(x, (int, float)) else None for x in (min, max))
+    if min != min or max != max:
+        raise ValueError("clip by NaN, expected numbers")
     if isinstance(min, float) or isinstance(max, float):
         x, _ = beside(op("clamp"), x, 0.0)
     return apply(op("clamp"), x, -math.inf if min is None else min, math.inf if max is None else max)
@@ -342,6 +355,8 @@ def flatten(x: Tensor, start: int = 0, stop: int = -1) -> Tensor:
     if x.ndim == 0:
         return reshape(x, (1,))
     a, b = axis_of(start, x.ndim), axis_of(stop, x.ndim)
+    if a > b:
+        raise ShapeError(f"flatten of dims {a} to {b}, expected an order")
     return reshape(x, (*x.shape[:a], math.prod(x.shape[a:b + 1]), *x.shape[b + 1:]))
 
 
@@ -373,10 +388,14 @@ def matrix_transpose(x: Tensor) -> Tensor:
     return x.mT
 
 
-def moveaxis(x: Tensor, source: int, destination: int) -> Tensor:
-    """Moves a dim to another place."""
-    axes = list(range(x.ndim))
-    axes.insert(axis_of(destination, x.ndim), axes.pop(axis_of(source, x.ndim)))
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Moves a dim, or several, to other places."""
+    here, there = ([axis_of(a, x.ndim) for a in _dims(axes)] for axes in (source, destination))
+    if len(here) != len(there) or len({*here}) != len(here) or len({*there}) != len(there):
+        raise ShapeError(f"moveaxis of dims {here} to {there}, expected as many, none twice")
+    axes = [a for a in range(x.ndim) if a not in here]
+    for a, to in sorted(zip(here, there), key=lambda pair: pair[1]):
+        axes.insert(to, a)
     return permute_dims(x, axes)
 
 
@@ -407,8 +426,10 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     a = axis_of(axis, x.ndim)
     n = x.shape[a]
     if isinstance(sizes, Integral):
+        if sizes < 1:
+            raise ShapeError(f"split in pieces of {sizes}, expected 1 or more")
         sizes = [builtins.min(sizes, n - i) for i in range(0, n, sizes)]
-    if builtins.sum(sizes) != n:
+    if builtins.sum(sizes) != n or sizes and min_(sizes) < 0:
         raise ShapeError(f"split in sizes {list(sizes)}, which are not {n} together")
     out, at = [], 0
     for size in sizes:
@@ -419,6 +440,8 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
 
 def chunk(x: Tensor, n: int, axis: int = 0) -> list[Tensor]:
     """Cuts a dim into at most n pieces, equal but the last."""
+    if n < 1:
+        raise ShapeError(f"chunk in {n} pieces, expected 1 or more")
     return split(x, builtins.max(1, -(-x.shape[axis] // n)), axis=axis)
 
 
@@ -428,10 +451,19 @@ def flip(x: Tensor, *, axis: Any = None) -> Tensor:
     return x[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))]
 
 
-def roll(x: Tensor, shift: int, *, axis: int | None = None) -> Tensor:
-    """Moves elements along a dim by shift; those that leave it enter at its other end."""
+def roll(x: Tensor, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Moves elements along a dim by shift; those that leave it enter at its other end. Of
+    several dims shift is one, or one for each."""
     if axis is None:
         return reshape(roll(flatten(x), shift, axis=0), x.shape)
+    axes, shifts = _dims(axis), _dims(shift)
+    if len(shifts) not in (1, len(axes)):
+        raise ShapeError(f"roll by {len(shifts)} shifts along {len(axes)} dims, expected one for each")
+    if len(axes) != 1:
+        for a, by in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts):
+            x = roll(x, by, axis=a)
+        return x
+    axis, shift = axis_of(axes[0], x.ndim), shifts[0]
     n = x.shape[axis]
     k = -shift % n if n else 0
     return concat(split(x, [k, n - k], axis=axis)[::-1], axis=axis) if k else reshape(x, x.shape)
@@ -439,14 +471,19 @@ def roll(x: Tensor, shift: int, *, axis: int | None = None) -> Tensor:
 
 def repeat(x: Tensor, repeats: int, *, axis: int) -> Tensor:
     """Repeats every element along a dim, whose size is then repeats times as large."""
-    a = axis_of(axis, x.ndim)
+    a, repeats = axis_of(axis, x.ndim), operator.index(repeats)
+    if repeats < 0:
+        raise ShapeError(f"repeat {repeats} times, expected 0 or more")
     y = expand_dims(x, axis=a + 1)
     return reshape(broadcast_to(y, (*x.shape[:a + 1], repeats, *x.shape[a + 1:])), (*x.shape[:a], x.shape[a] * repeats, *x.shape[a + 1:]))
 
 
-def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
+def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Repeats x along its last dims, as many as there are repetitions; of more repetitions
     than dims the first ones make new dims."""
+    repetitions = _dims(repetitions)
+    if repetitions and min_(repetitions) < 0:
+        raise ShapeError(f"tile {repetitions} times, expected 0 or more")
     ndim, n = builtins.max(x.ndim, len(repetitions)), len(repetitions)
     x = reshape(x, (*[1] * (ndim - x.ndim), *x.shape))
     for a, times in enumerate(repetitions):
@@ -458,7 +495,9 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tenso
     """Puts value around x: a pair for each dim, before and after."""
     if len(widths) != x.ndim:
         raise ShapeError(f"pad by {len(widths)} pairs, expected one for each of {x.ndim} dims")
-    return apply(_t.PAD, x, value, ints=[n for pair in widths for n in pair])
+    if builtins.any(len(pair) != 2 for pair in widths):
+        raise ShapeError(f"pad by {widths}, expected pairs")
+    return apply(_t.PAD, x, _t.fit(value, x.dtype, "pad"), ints=[n for pair in widths for n in pair])
 
 
 def tril(x: Tensor, *, k: int = 0) -> Tensor:
@@ -471,7 +510,7 @@ def triu(x: Tensor, *, k: int = 0) -> Tensor:
     return apply(op("triu"), x, ints=(k,))
 
 
-# Indices: int32 or int64; negative ones count from the end.
+# Indices: int32 or int64; those of take and index_add may count from the end.
 
 def take(x: Tensor, indices: Any, *, axis: int | None = None) -> Tensor:
     """x at indices along a dim, which their dims replace: of x [.., n, ..] and indices [i, j]

@@ -129,7 +129,26 @@ def check(text):
         return
     message = take(text)
     interrupt()
+    if "no such handle" in message:
+        message += ": was the group closed?"
     raise RingsideError(message)
+
+
+def text(x, what):
+    """Returns a text as C has it, which ends at the first zero."""
+    if not isinstance(x, str):
+        raise TypeError(f"{what} is {x!r}, expected a str")
+    if "\0" in x:
+        raise ValueError(f"{what} is {x!r}, which has a zero character")
+    return x.encode()
+
+
+def path(x):
+    """Returns the path of a file as C has it."""
+    found = os.fsencode(x)
+    if b"\0" in found:
+        raise ValueError(f"path {x!r} has a zero character")
+    return found
 
 
 def take(text):

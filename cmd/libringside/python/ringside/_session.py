@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import operator
 import os
 import sys
 import threading
@@ -38,6 +39,7 @@ class Session:
         self._ahead = False  # whether operations may be recorded here alone
         self._plain = False  # the same, and no scope is open, which notes what is made in it
         self._scopes: list[Scope] = []  # that are open, innermost last
+        self._cluster: Any = None  # that opened it, and ends with its last variable
         self._pid = os.getpid()
         self._id = 0
         self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
@@ -109,7 +111,7 @@ class Session:
     def seed(self, seed: int) -> None:
         """Restarts the random numbers: the same seed gives the same ones on any engine and
         any number of workers. Below 2**53."""
-        _native.number(self._lib.ringside_seed(self._id, seed & (1 << 53) - 1))
+        _native.number(self._lib.ringside_seed(self._id, whole("seed", seed) & (1 << 53) - 1))
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -133,6 +135,7 @@ class Session:
             _native.check(self._library.ringside_close(handle))
 
     def __enter__(self) -> Session:
+        check_alive(self)
         state.sessions.append(self)
         return self
 
@@ -158,14 +161,27 @@ def session(addr: str | None = None, *, in_process: bool = False, threads: int =
     addr is a dispatcher's address; without one it is with the dispatcher of this user, or
     in this process if none runs, as always with in_process, on so many threads. With
     workers, or a config file (see docs/sharding.md), several workers compute together."""
+    workers, threads, seed = whole("workers", workers), whole("threads", threads), whole("seed", seed)
     if workers < 0 or threads < 0:
         raise ValueError(f"a session of {workers} workers and {threads} threads: expected none negative")
-    options: dict[str, Any] = {"name": name or os.path.basename(sys.argv[0] or "python"), "addr": addr or "", "here": in_process,
-                               "threads": threads, "workers": workers, "seed": seed, "secret_file": secret_file or "", "tls": tls}
+    for what, text in ("addr", addr), ("name", name):
+        if not isinstance(text, (str, type(None))):
+            raise TypeError(f"{what} is {text!r}, expected a str")
+    options: dict[str, Any] = {"name": name or os.path.basename(sys.argv[0] or "python"), "addr": addr or "", "here": bool(in_process),
+                               "threads": threads, "workers": workers, "seed": seed & (1 << 53) - 1,
+                               "secret_file": os.fspath(secret_file or ""), "tls": bool(tls)}
     if config is not None:
         with open(config, encoding="utf-8") as f:
             options.update(config=f.read(), config_file=os.fspath(config))
     return Session(**options)
+
+
+def whole(what: str, n: Any) -> int:
+    """Returns an option that is an integer, of Python or NumPy."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(f"{what} is {n!r}, expected an integer") from None
 
 
 def connect(addr: str | None = None, **options: Any) -> Session:
@@ -223,7 +239,7 @@ def signal(name: str) -> _Flags:
     """`with signal(name):` names what this thread records: a config places it on workers
     (docs/sharding.md). Without a config it changes nothing. The inner one of two counts."""
     _ops.load()
-    n = _native.number(_native.library().ringside_signal(name.encode()))
+    n = _native.number(_native.library().ringside_signal(_native.text(name, "the name of a signal")))
     return _Flags(_ops.SIGNALS, _ops.signal_flags(n))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import math
+import numbers
 import operator
 import struct
 from functools import partial
@@ -281,15 +282,16 @@ class Tensor:
     def grad(self, g: Tensor | None) -> None:
         if g is not None and g.__class__ is not Tensor:
             raise TypeError(f"a gradient is a tensor or None, not {g!r}")
-        _tensor(self, _native.SET_GRADIENT, 0 if g is None else g._h)
+        _tensor(self, _native.SET_GRADIENT, g)
 
     def backward(self, gradient: Tensor | None = None, *, retain_graph: builtins.bool = False) -> None:
         """Adds the gradients of this tensor to the .grad of every leaf that it was computed
         from. Of several elements gradient must be given. Its graph is freed, unless
         retain_graph is set."""
-        n = self._s._lib.ringside_backward(self._s._id, self._h, gradient._h if gradient is not None else 0, 1 if retain_graph else 0)
+        of = 0 if gradient is None else handle_of(gradient, "gradient")
+        n = self._s._lib.ringside_backward(self._s._id, self._h, of, 1 if retain_graph else 0)
         if n < 0:
-            raise _fail(n, self)
+            raise _fail(n, self, gradient)
 
     def detach(self) -> Tensor:
         """Returns the same value without a graph."""
@@ -302,9 +304,9 @@ class Tensor:
         """Gives this tensor another value, of the same dtype and shape, and returns it.
         Results computed before keep the old value. A leaf takes one within no_grad."""
         v = _as(value, self)
-        _tensor(self, _native.ASSIGN_VALUE if state.flags & _ops.NO_GRAD else _native.ASSIGN, v._h)
+        _tensor(self, _native.ASSIGN_VALUE if state.flags & _ops.NO_GRAD else _native.ASSIGN, v)
         if self._of is not None:  # x.grad.zero_()
-            _tensor(self._of, _native.SET_GRADIENT, self._h)
+            _tensor(self._of, _native.SET_GRADIENT, self)
         return self
 
     @property
@@ -318,8 +320,7 @@ class Tensor:
 
     def signal(self, name: str) -> Tensor:
         """Gives this tensor alone the signal of that name, and returns it; see signal()."""
-        n = _native.number(self._s._lib.ringside_signal(name.encode()))
-        _tensor(self, _native.SET_SIGNAL, n)
+        _tensor(self, _native.SET_SIGNAL, _native.number(self._s._lib.ringside_signal(_native.text(name, "the name of a signal"))))
         return self
 
     # Copies.
@@ -551,17 +552,55 @@ def made_all(s: Session, numbers: Any, f: Any, *arguments: Any) -> list[Tensor]:
         raise
 
 
-def _tensor(t: Tensor, what: int, other: int = 0) -> int:
-    n = t._s._lib.ringside_tensor(t._s._id, what, t._h, other)
+def _tensor(t: Tensor, what: int, other: Any = 0) -> int:
+    """Calls ringside_tensor of t and another tensor, a number or None."""
+    n = t._s._lib.ringside_tensor(t._s._id, what, t._h, other._h if other.__class__ is Tensor else other or 0)
     if n < 0:
-        raise _fail(n, t)
+        raise _fail(n, t, other)
     return n
+
+
+def handle_of(x: Any, what: str) -> int:
+    """Returns the number of a tensor."""
+    if x.__class__ is not Tensor:
+        raise TypeError(f"{what} is {x!r}, expected a tensor")
+    return x._h
+
+
+def one_session(tensors: Iterable[Any]) -> Session:
+    """Returns the session of tensors, of which there are some."""
+    first = None
+    for t in tensors:
+        handle_of(t, "one of the tensors")
+        first = t if first is None else first
+        if t._s is not first._s:
+            raise RingsideError(f"ringside: tensors of different sessions: {first._s!r} and {t._s!r}")
+    return first._s
 
 
 def _number(x: Any) -> float:
     """Returns a number as a scalar of an operation."""
     if isinstance(x, int) and not -_EXACT <= x <= _EXACT:
-        raise OverflowError(f"{x}: a scalar beyond 2**53 is not exact; use asarray({x})")
+        raise OverflowError(f"{_short(x)}: a scalar beyond 2**53 is not exact; use asarray({_short(x)})")
+    return x
+
+
+def _short(x: int) -> str:
+    """Returns an integer as a text, of a large one its bits."""
+    return str(x) if x.bit_length() < 128 else f"an integer of {x.bit_length()} bits"
+
+
+def fit(x: Any, d: DType, what: str) -> Any:
+    """Checks that x is a number, and one that dtype d has, when it is cut toward zero; and
+    returns it as one of Python."""
+    if not isinstance(x, (int, float)):
+        if not isinstance(x, numbers.Real) and (not hasattr(x, "dtype") or getattr(x, "ndim", 0)):
+            raise TypeError(f"{what} of {x!r}, expected a number")
+        x = x.item() if hasattr(x, "item") else float(x)
+    if d in dtypes.BOUNDS:
+        low, high = dtypes.BOUNDS[d]
+        if not low - 1 < x < high + 1:
+            raise OverflowError(f"{what} of {_short(x) if isinstance(x, int) else x}: {d} has {low} to {high}")
     return x
 
 
@@ -593,6 +632,8 @@ def _two(o: Op, a: Any, b: Any) -> Tensor:
         if isinstance(b, (int, float)):
             d = o.of_ts.get(a._d)
             if d is None:
+                if o is POW and b < 0 and not a.dtype.is_float and not isinstance(b, float):
+                    raise ValueError(f"integers to the power of {b}: astype(ringside.float32) first")
                 a, b = beside(o, a, b)
                 if b.__class__ is Tensor:
                     return _two(o, a, b)
@@ -669,6 +710,7 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
             d, head, pack = found
             h = s._next()
             return _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
+    args = _operands(args)
     s, words, fmt, numbers, sure = session, [], "", 0, o.ahead
     for i, x in enumerate(args):
         if x.__class__ is Tensor:
@@ -689,12 +731,22 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
     try:
         call = form.pack(s._id, head | state.flags, *words, *ints)
     except struct.error as e:
-        raise TypeError(f"{o.name} of {args} with attributes {tuple(ints)}: {e}; expected tensors and numbers, and attributes of 64 bits") from e
+        said = ", ".join(f"a tensor of {x.dtype.name} {x.shape}" if x.__class__ is Tensor else repr(x) for x in args)
+        raise TypeError(f"{o.name} of {said} with attributes {tuple(ints)}: {e}; expected tensors and numbers, and attributes of 64 bits") from e
     t = _now(s, call, *args)
     if sure and 0 < len(args) < 8 and (not numbers or all_floats(args)):
         key = (*ints, None, *[x._describe() if x.__class__ is Tensor else x.__class__ for x in args])
         o.of_all.learn(key, (t._describe(), head, form.pack))
     return t
+
+
+def _operands(args: Sequence[Any]) -> Sequence[Any]:
+    """Returns arguments with tensors in the place of arrays and lists, of the session of the
+    first tensor among them."""
+    if all(x.__class__ is Tensor or isinstance(x, (int, float)) for x in args):
+        return args
+    s = next((x._s for x in args if x.__class__ is Tensor), None)
+    return [asarray(x, session=s) if isinstance(x, (list, tuple)) or x.__class__ is not Tensor and getattr(x, "ndim", 0) else x for x in args]
 
 
 def all_of(s: Session, args: Sequence[Any]) -> builtins.bool:
@@ -719,7 +771,11 @@ def dims_of(x: Any) -> tuple[int, ...]:
     try:
         return (operator.index(x),)
     except TypeError:
+        pass
+    try:
         return tuple(map(operator.index, x))
+    except TypeError:
+        raise TypeError(f"{x!r}: expected an integer or several") from None
 
 
 def axis_of(i: int, ndim: int) -> int:
@@ -739,14 +795,18 @@ def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None, session: Ses
     import numpy as np
 
     d = None if dtype is None else dtypes.dtype(dtype)
+    mine = not hasattr(x, "dtype")  # numbers of Python: those that d lacks are an error
     if not isinstance(x, np.ndarray) and hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         t = from_dlpack(x, session=session)
     elif type(x).__module__ == "torch" and str(getattr(x, "dtype", "")) == "torch.bfloat16":
         t = from_dlpack(x, session=session)
     else:
         a = np.asarray(x)
-        if d is None and a.dtype == np.float64 and not hasattr(x, "dtype"):
+        if d is None and a.dtype == np.float64 and mine:
             d = dtypes.float32
+        if mine and d in dtypes.BOUNDS and a.size and a.dtype.kind in "iuf":
+            for n in (a.min(), a.max()):  # NaN is both
+                fit(n, d, "asarray")
         t = _upload(a, d, session or current_session())
     if d is not None:
         t = astype(t, d, copy=False)
@@ -754,18 +814,22 @@ def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None, session: Ses
 
 
 def _upload(a: Any, d: DType | None, s: Session) -> Tensor:
-    """Uploads an array of NumPy, as d if NumPy has that."""
+    """Uploads an array of NumPy, as d if NumPy has that and casts as astype does."""
     import numpy as np
 
-    if d is not None and d.typestr:
+    if a.dtype == object:
+        raise ShapeError("asarray of lists of different lengths, or of objects that are not numbers of at most 64 bits")
+    if a.dtype.kind not in "biuf":
+        raise DTypeError(f"asarray of {a.dtype}: expected numbers or bools; cast them first")
+    if d in dtypes.BOUNDS and a.dtype.kind == "f":  # NumPy's cast of what d lacks differs by processor
+        a = a.astype("<f8" if a.itemsize > 4 else "<f4", copy=False)
+    elif d is not None and d.typestr:
         a = a.astype(d.typestr, copy=False)
     elif d is not None:
         a = a.astype("<f4", copy=False)
     a = np.asarray(a, order="C")
     if a.dtype.byteorder == ">":
         a = a.astype(a.dtype.newbyteorder("<"))
-    if a.dtype == object:
-        raise ShapeError("asarray of lists of different lengths, or of objects that are not numbers")
     return _raw_upload(s, dtypes.dtype(a.dtype), a.ctypes.data, a.nbytes, a.shape, a)
 
 
@@ -795,6 +859,8 @@ class _Versioned(ctypes.Structure):
 
 def from_dlpack(x: Any, *, session: Session | None = None) -> Tensor:
     """Makes a tensor of anything with DLPack in the host's memory, which it copies."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack of {type(x).__name__}, which has no __dlpack__: use asarray")
     device = x.__dlpack_device__()
     if device[0] not in (1, 3):  # the host's memory, or such that a GPU can read too
         raise BufferError(f"from_dlpack of device {tuple(device)}: copy it to the host first")
@@ -871,7 +937,7 @@ def astype(x: Tensor, dtype: Any, *, copy: bool = True) -> Tensor:
 def full_like(x: Tensor, value: float, dtype: Any = None) -> Tensor:
     """Returns a tensor of x's shape and dtype whose elements are all value."""
     d = x.dtype if dtype is None else dtypes.dtype(dtype)
-    return apply(FULL, value, ints=(d.number, *x.shape), session=x._s)
+    return apply(FULL, fit(value, d, "full_like"), ints=(d.number, *x.shape), session=x._s)
 
 
 def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
@@ -1029,6 +1095,8 @@ def _index(x: Tensor, key: Any) -> Tensor:
         if len(fancy) > 1 or not all(isinstance(k, slice) and k == slice(None) for k in keys[:fancy[0]]):
             raise IndexOutOfRange("x[...] takes one list or tensor of integers, after `:` alone; use take and take_along_axis for more")
         idx = asarray(keys[fancy[0]], session=x._s)
+        if isinstance(keys[fancy[0]], list) and not idx.size:
+            idx = astype(idx, dtypes.int64)
         if idx.dtype is dtypes.bool:
             raise DTypeError("x[mask] has a shape that depends on values: use where(mask, x, 0), or x.numpy()[mask]")
         y = apply(SELECT, x, idx, ints=(fancy[0],))
@@ -1054,7 +1122,7 @@ def _replace(x: Tensor, key: Any, value: Any) -> Tensor:
     kept = [ints[i + 2] for i in range(0, len(ints), 3)]
     if any(ints[i + 1] != 1 for i in range(0, len(ints), 3)):
         raise IndexOutOfRange("x[...] = takes slices of step 1; use where with a mask")
-    v = astype(_as(value, x), x.dtype) if value.__class__ is Tensor or not isinstance(value, (int, float)) else apply(FULL, value, ints=(x.dtype.number,), session=x._s)
+    v = astype(_as(value, x), x.dtype) if value.__class__ is Tensor or not isinstance(value, (int, float)) else apply(FULL, fit(value, x.dtype, "x[...] ="), ints=(x.dtype.number,), session=x._s)
     v = reshape(apply("expand", v, ints=out), kept)
     pads = [n for i, size in enumerate(x.shape) for n in (ints[3 * i], size - ints[3 * i] - kept[i])]
     mask = apply(PAD, apply(FULL, 1, ints=(dtypes.bool.number, *kept), session=x._s), 0, ints=pads)
@@ -1070,14 +1138,17 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     tensors that loss does not depend on are zeros."""
     single = xs.__class__ is Tensor
     ts = [xs] if single else list(xs)
+    handle_of(loss, "loss")
+    ids = _ops.pack([handle_of(t, "one of xs") for t in ts])
+    of = 0 if grad_output is None else handle_of(grad_output, "grad_output")
     out = (ctypes.c_int64 * len(ts))()
     s = loss._s
     flags = (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)
 
     def call() -> None:
-        n = s._lib.ringside_grad(s._id, loss._h, grad_output._h if grad_output is not None else 0, flags, _ops.pack([t._h for t in ts]), len(ts), out)
+        n = s._lib.ringside_grad(s._id, loss._h, of, flags, ids, len(ts), out)
         if n < 0:
-            raise _fail(n, loss, *ts)
+            raise _fail(n, loss, grad_output, *ts)
 
     gs = made_all(s, out, call)
     for g, x in zip(gs, ts):

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping
 
 from ringside import _native, _ops
 from ringside._session import Session, current_session
-from ringside._tensor import Tensor, made
+from ringside._tensor import Tensor, made, one_session
 
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Mapping[str, str] | None = None) -> None:
@@ -18,19 +18,19 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Ma
     for name, t in named.items():
         if t.__class__ is not Tensor:
             raise TypeError(f"save of {name}, which is {t!r}, expected a tensor")
-    s = next(iter(named.values()))._s if named else current_session()
+    s = one_session(named.values()) if named else current_session()
     s._hand()
     options = json.dumps({"names": list(named), "notes": dict(notes or {})}).encode()
-    _native.number(s._lib.ringside_save(s._id, os.fsencode(path), options, _ops.pack([t._h for t in named.values()]), len(named)))
+    _native.number(s._lib.ringside_save(s._id, _native.path(path), options, _ops.pack([t._h for t in named.values()]), len(named)))
 
 
 def load(path: str | os.PathLike, names: Iterable[str] | None = None, *, session: Session | None = None) -> dict[str, Tensor]:
     """Reads a safetensors file: all tensors by name, or those of names."""
     s = session or current_session()
-    file = _native.number(_native.library().ringside_file(os.fsencode(path)))
+    file = _native.number(_native.library().ringside_file(_native.path(path)))
     try:
         wanted = _native.about(file)["names"] if names is None else list(names)
-        return {name: made(s, (), s._lib.ringside_load, s._id, file, name.encode()) for name in wanted}
+        return {name: made(s, (), s._lib.ringside_load, s._id, file, _native.text(name, "the name of a tensor")) for name in wanted}
     finally:
         _native.check(s._lib.ringside_close(file))
 
@@ -38,7 +38,7 @@ def load(path: str | os.PathLike, names: Iterable[str] | None = None, *, session
 def load_notes(path: str | os.PathLike) -> dict[str, str]:
     """Returns the notes of a safetensors file."""
     _ops.load()
-    file = _native.number(_native.library().ringside_file(os.fsencode(path)))
+    file = _native.number(_native.library().ringside_file(_native.path(path)))
     try:
         return _native.about(file)["notes"] or {}
     finally:
@@ -49,7 +49,7 @@ def _packed(tensors: Mapping[str, Tensor], **options: Any) -> tuple[Session, byt
     """Returns the session and the arguments of a call, before which all is handed over."""
     if not tensors:
         raise ValueError("a checkpoint of no tensors")
-    s = next(iter(tensors.values()))._s
+    s = one_session(tensors.values())
     s._hand()
     text = json.dumps({"names": list(tensors), **options}).encode()
     return s, text, _ops.pack([t._h for t in tensors.values()]), len(tensors)
@@ -65,7 +65,7 @@ def save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], st
 def _save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], step: int, notes: Mapping[str, str], random: list[int] | None) -> None:
     """Is save_checkpoint of a state of the random numbers that stats told of, or None."""
     s, options, ids, n = _packed(tensors, step=step, notes=dict(notes), random=random)
-    _native.number(s._library.ringside_checkpoint(s._id, os.fsencode(folder), options, ids, n))
+    _native.number(s._library.ringside_checkpoint(s._id, _native.path(folder), options, ids, n))
 
 
 def load_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -73,4 +73,4 @@ def load_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor]) ->
     the session's random numbers the values of a checkpoint. It returns {"step": .., "notes": ..}.
     The tensors are parameters or have no graph."""
     s, options, ids, n = _packed(tensors)
-    return _native.described("ringside_resume", s._id, os.fsencode(folder), options, ids, n)
+    return _native.described("ringside_resume", s._id, _native.path(folder), options, ids, n)

@@ -11,7 +11,7 @@ import sys
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ringside import _native, _ops
-from ringside._tensor import Tensor, _fail, made_all
+from ringside._tensor import Tensor, _fail, handle_of, made_all, one_session
 
 
 def _named(params: Any) -> dict[str, Tensor]:
@@ -37,7 +37,7 @@ class Optimizer:
             if t.__class__ is not Tensor:
                 raise TypeError(f"parameter {name} of an optimizer is {t!r}, expected a tensor")
         self.lr = lr
-        self._s = s = next(iter(self._params.values()))._s
+        self._s = s = one_session(self._params.values())
         options = {"kind": kind, "names": list(self._params), "lr": lr, **options}
         if decays is not None:
             options["decays"] = [decays(name, t) for name, t in self._params.items()]
@@ -45,19 +45,26 @@ class Optimizer:
         ids = _ops.pack([t._h for t in self._params.values()])
         self._handle = self._number(s._lib.ringside_optimizer(s._id, json.dumps(options).encode(), ids, len(self._params)))
 
-    def _number(self, n: int) -> int:
+    def _number(self, n: int, *others: Any) -> int:
         if n < 0:
-            raise _fail(n, *self._params.values())
+            raise _fail(n, *self._params.values(), *others)
         return n
 
-    def step(self, grads: Sequence[Tensor | None] | Mapping[str, Tensor | None] | None = None, *, clip: float = 0.0) -> None:
+    def step(self, grads: Tensor | Sequence[Tensor | None] | Mapping[str, Tensor | None] | None = None, *, clip: float = 0.0) -> None:
         """Updates the parameters with grads, one for each or by name; without them, with
         what backward left. None leaves a parameter as it is. With clip the norm of all
         gradients together is scaled down to it."""
+        if grads is None:
+            self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, None, 0))
+            return
         if isinstance(grads, Mapping):
+            more = [name for name in grads if name not in self._params]
+            if more:
+                raise KeyError(f"gradients of {', '.join(map(str, more))}, which the optimizer has no parameters of: it has {', '.join(self._params)}")
             grads = [grads.get(name) for name in self._params]
-        ids = None if grads is None else _ops.pack([0 if g is None else g._h for g in grads])
-        self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, ids, 0 if grads is None else len(grads)))
+        grads = [grads] if grads.__class__ is Tensor else list(grads)  # grad() of one tensor returns one
+        ids = _ops.pack([0 if g is None else handle_of(g, "a gradient") for g in grads])
+        self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, ids, len(grads)), *grads)
 
     def zero_grad(self) -> None:
         """Removes the gradients that backward left."""
@@ -88,8 +95,9 @@ class Optimizer:
         missing = [name for name in names if name not in state["state"]]
         if missing:
             raise KeyError(f"the optimizer's state lacks {', '.join(missing)}")
-        ids = _ops.pack([state["state"][name]._h for name in names])
-        self._number(self._s._lib.ringside_restore(self._handle, state["steps"], ids, len(names)))
+        tensors = [state["state"][name] for name in names]
+        ids = _ops.pack([handle_of(t, f"the optimizer's state {name}") for name, t in zip(names, tensors)])
+        self._number(self._s._lib.ringside_restore(self._handle, state["steps"], ids, len(names)), *tensors)
         self.lr = state.get("lr", self.lr)
 
     def __reduce__(self):

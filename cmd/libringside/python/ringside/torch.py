@@ -234,10 +234,15 @@ def _called_by_backward():
     return frame.f_globals.get("__name__", "").startswith("torch.autograd")
 
 
+def _check_dense(t):
+    """Checks that t is a dense tensor in the memory of the host."""
+    if t.layout is not torch.strided or not t.is_cpu:
+        raise RingsideError(f"ringside: a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
+
+
 def _dense(t):
     """Returns t, or a copy of it, with its elements in order in memory."""
-    if t.layout is not torch.strided or t.device.type != "cpu":
-        raise RingsideError(f"ringside: a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
+    _check_dense(t)
     t = t.detach()
     if t.is_conj() or t.is_neg():
         t = t.resolve_conj().resolve_neg()
@@ -252,6 +257,13 @@ def _in_place(t):
 
 def _bytes(t):
     return t.numel() * t.element_size()
+
+
+def _moved_as(tensors):
+    """Returns the library's number and the bytes of the elements that a call moves, so that
+    ranks whose types differ get an error. Of types that the library lacks it is bytes."""
+    kinds = {t.dtype for t in tensors}
+    return _PLAIN.get(kinds.pop(), (native.U8, 1)) if len(kinds) == 1 else (native.U8, 1)
 
 
 def _one_type(tensors):
@@ -295,15 +307,21 @@ class ProcessGroupRingside(ProcessGroup):
         self._watched = None
         self._memory, self._filling = threading.RLock(), False  # whether buckets of DDP are being filled
 
+        def of(other, key):
+            try:
+                return store.get(key)
+            except RuntimeError as e:
+                raise RingsideError(f"ringside: rank {other} of {size} did not join the group within {timeout.total_seconds():g} s: {e}") from e
+
         def exchange(step, value):
             store.set(f"ringside/{step}/{rank}", value)
-            return [store.get(f"ringside/{step}/{other}") for other in range(size)]
+            return [of(other, f"ringside/{step}/{other}") for other in range(size)]
 
         if rank == 0:
             store.set("ringside/secret", secrets.token_hex(32))
         self._library = native.library()
         self._handle = native.open_group(rank, size, int(timeout.total_seconds() * 1000), "world",
-                                         store.get("ringside/secret"), exchange)
+                                         of(0, "ringside/secret"), exchange)
         _groups.add(self)
 
     def getBackendName(self):
@@ -354,13 +372,20 @@ class ProcessGroupRingside(ProcessGroup):
     def _fold(self, kind, output, dst, src, op, peer=0, send=None):
         """Makes a call that reduces src into dst, tensors of one type."""
         op = _reduction(op)
+        _check_dense(dst)
         dtype = src.dtype
         if dtype == torch.bool:
             op = _OF_BOOL.get(op)
         if dtype.is_complex:
             if op not in (native.SUM, native.MEAN):
                 raise RingsideError(f"ringside: {dtype} is reduced by SUM and AVG alone")
-            return self._fold_dense(kind, output, torch.view_as_real(dst), torch.view_as_real(_dense(src)), op, peer, send)
+            src, to = torch.view_as_real(_dense(src)), dst
+            if dst.is_conj():  # its memory has other numbers
+                to = torch.empty(dst.shape, dtype=dtype)
+            work = self._fold_dense(kind, output, torch.view_as_real(to), src, op, peer, send)
+            if to is not dst and (kind != native.REDUCE or peer == self._rank):
+                work._finish = lambda: dst.detach().copy_(to)
+            return work
         if dtype in _WIDER:
             return self._fold_dense(kind, output, dst, _dense(src).to(_WIDER[dtype]), op, peer, send)
         return self._fold_dense(kind, output, dst, _dense(src), op, peer, send)
@@ -463,22 +488,25 @@ class ProcessGroupRingside(ProcessGroup):
         t = tensors[0]
         d = _dense(t)
         finish = None if d.data_ptr() == t.data_ptr() else lambda: t.detach().copy_(d)
-        return self._make(native.BROADCAST, tensors, d, peer=opts.rootRank, finish=finish)
+        return self._make(native.BROADCAST, tensors, d, dtype=_moved_as(tensors)[0], peer=opts.rootRank, finish=finish)
 
     def reduce(self, tensors, opts):
         t = tensors[0]
         return self._fold(native.REDUCE, tensors, t, t, opts.reduceOp, opts.rootRank)
 
     def _move(self, kind, outputs, inputs, result, peer=0, send=None, recv=None):
-        """Makes a call that moves bytes: it puts inputs, one after the other, into outputs.
-        None stands for no buffer. send and recv have bytes by rank."""
+        """Makes a call that moves elements: it puts inputs, one after the other, into outputs.
+        None stands for no buffer. send and recv have the numbers of elements by rank."""
         src = None if inputs is None else _flat(inputs)
+        for t in outputs or ():
+            _check_dense(t)
+        dtype, _ = _moved_as([*(outputs or ()), *(inputs or ())])
         if outputs is None:
-            return self._make(kind, result, None, src, peer=peer, send=send, recv=recv)
+            return self._make(kind, result, None, src, dtype=dtype, peer=peer, send=send, recv=recv)
         if len(outputs) == 1 and _in_place(outputs[0]):
-            return self._make(kind, result, outputs[0].detach(), src, peer=peer, send=send, recv=recv)
+            return self._make(kind, result, outputs[0].detach(), src, dtype=dtype, peer=peer, send=send, recv=recv)
         dst = torch.empty(sum(map(_bytes, outputs)), dtype=torch.uint8)
-        return self._make(kind, result, dst, src, peer=peer, send=send, recv=recv, finish=lambda: _part(dst, outputs))
+        return self._make(kind, result, dst, src, dtype=dtype, peer=peer, send=send, recv=recv, finish=lambda: _part(dst, outputs))
 
     def allgather(self, outputs, inputs, opts=None):
         self._alike(outputs[0], inputs)
@@ -546,11 +574,13 @@ class ProcessGroupRingside(ProcessGroup):
         self._for_each(inputs)
         self._for_each(outputs)
         _one_type(outputs + inputs)
+        _, size = _moved_as(outputs + inputs)
         return self._move(native.ALL_TO_ALL, outputs, inputs, outputs,
-                          send=_counts(map(_bytes, inputs)), recv=_counts(map(_bytes, outputs)))
+                          send=_counts(_bytes(t) // size for t in inputs), recv=_counts(_bytes(t) // size for t in outputs))
 
     def alltoall_base(self, output, input, output_rows, input_rows, opts=None):
         _one_type([output, input])
+        _, size = _moved_as([output, input])
 
         for t in output, input:
             if not t.ndim:
@@ -563,11 +593,11 @@ class ProcessGroupRingside(ProcessGroup):
                 return None
             if min(rows) < 0 or sum(rows) != len(t):
                 raise RingsideError(f"ringside: parts of {', '.join(map(str, rows))} rows of a tensor of {len(t)}")
-            return _counts([n * _bytes(t) // len(t) if t.numel() else 0 for n in rows])
+            return _counts([n * _bytes(t) // len(t) // size if t.numel() else 0 for n in rows])
 
         send, recv = sizes(input, input_rows), sizes(output, output_rows)
         if send is not None or recv is not None:
-            equal = lambda t: _counts([_bytes(t) // self._size] * self._size)
+            equal = lambda t: _counts([_bytes(t) // self._size // size] * self._size)
             send, recv = send or equal(input), recv or equal(output)
         return self._move(native.ALL_TO_ALL, [output], [input], [output], send=send, recv=recv)
 
@@ -615,7 +645,7 @@ class ProcessGroupRingside(ProcessGroup):
         return True
 
     def send(self, tensors, to, tag=0):
-        return self._make(native.SEND, tensors, _dense(tensors[0]), op=_tag(tag), peer=self._other(to), inline=-1)
+        return self._make(native.SEND, tensors, _dense(tensors[0]), op=_tag(tag), dtype=_moved_as(tensors)[0], peer=self._other(to), inline=-1)
 
     def recv(self, tensors, source, tag=0):
         return self._receive(tensors, self._other(source), tag)
@@ -625,9 +655,10 @@ class ProcessGroupRingside(ProcessGroup):
 
     def _receive(self, tensors, source, tag):
         t = tensors[0]
+        _check_dense(t)
         d = t.detach() if _in_place(t) else torch.empty(t.shape, dtype=t.dtype)
         finish = None if _in_place(t) else lambda: t.detach().copy_(d)
-        return self._make(native.RECV, tensors, d, op=_tag(tag), peer=source, inline=-1, finish=finish)
+        return self._make(native.RECV, tensors, d, op=_tag(tag), dtype=_moved_as(tensors)[0], peer=source, inline=-1, finish=finish)
 
     def _other(self, rank):
         """Returns the rank of a send or receive, which is another one of the group."""
