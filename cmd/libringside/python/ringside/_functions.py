@@ -140,6 +140,8 @@ def positive(x: Tensor) -> Tensor:
 def gelu(x: Any, *, approximate: str = "none") -> Tensor:
     """x*(1+erf(x/sqrt(2)))/2; with approximate="tanh" in its tanh form. x [..] of any dtype;
     the result has it, or float32."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu approximate={approximate!r}, expected none or tanh")
     return _t._one(op("gelu_tanh" if approximate == "tanh" else "gelu"), x)
 
 
@@ -549,12 +551,16 @@ def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Tensor:
 
 def outer(x1: Tensor, x2: Tensor) -> Tensor:
     """The products of each element of a vector with each of another: [m] and [n] to [m, n]."""
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ShapeError(f"outer of {x1.shape} and {x2.shape}, expected vectors")
     return expand_dims(x1, axis=1) * x2
 
 
 def tensordot(x1: Tensor, x2: Tensor, *, axes: Any = 2) -> Tensor:
     """The sum of products over dims: the last of x1 and the first of x2, or two lists."""
     if isinstance(axes, Integral):
+        if axes < 0:
+            raise ShapeError(f"tensordot over {axes} dims, expected 0 or more")
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
     left, right = ([axis_of(a, x.ndim) for a in _dims(l)] for x, l in zip((x1, x2), axes))
     if [x1.shape[i] for i in left] != [x2.shape[i] for i in right]:
@@ -629,8 +635,9 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, back: builtins.bool = False) ->
 def attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, causal: builtins.bool = False) -> Tensor:
     """softmax(q k^T scale) v of q [b, h, s, d], k and v [b, kv, t, d], where h is a multiple
     of kv; scale is 1/sqrt(d) unless given."""
-    (b, h, s, d), kv = q.shape, k.shape[1]
-    if k.shape != v.shape or not kv or h % kv:
+    b, h, s, d = q.shape if q.ndim == 4 else (0, 0, 0, 0)
+    kv = k.shape[1] if k.ndim == 4 else 0
+    if k.shape != v.shape or not kv or q.ndim != 4 or h % kv:
         raise ShapeError(f"attention of q {q.shape}, k {k.shape}, v {v.shape}, expected [b, h, s, d] and [b, kv, t, d], h a multiple of kv")
     if h != kv:
         q, k, v = reshape(q, (b, kv, h // kv, s, d)), expand_dims(k, axis=2), expand_dims(v, axis=2)
@@ -641,7 +648,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, ca
 
 
 def _pair(x: int | Sequence[int]) -> tuple[int, int]:
-    return (x, x) if isinstance(x, Integral) else (x[0], x[1])
+    pair = _dims(x)
+    if len(pair) > 2 or not pair:
+        raise ShapeError(f"{x!r}: expected one number for both dims, or a pair")
+    return pair[0], pair[-1]
 
 
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
@@ -649,6 +659,8 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Any
     and bias [o]: [n, o, (h+2*padding-dilation*(kh-1)-1)//stride+1, ..]. Numbers are for both
     dims, or a pair."""
     y = apply(op("conv2d"), x, weight, ints=(*_pair(stride), *_pair(padding), *_pair(dilation), groups))
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(f"conv2d of {weight.shape[0]} channels with a bias of {bias.shape}, expected ({weight.shape[0]},)")
     return y if bias is None else y + reshape(bias, (-1, 1, 1))
 
 

@@ -7,7 +7,7 @@ import os
 from typing import Any, Iterable, Mapping
 
 from ringside import _native, _ops
-from ringside._session import Session, current_session
+from ringside._session import Session, current_session, whole
 from ringside._tensor import Tensor, made, one_session
 
 
@@ -16,8 +16,11 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Ma
     replaced as a whole or not at all. notes are texts that load_notes returns."""
     named = dict(tensors) if isinstance(tensors, Mapping) else tensors.state_dict()
     for name, t in named.items():
+        _native.text(name, "the name of a tensor")
         if t.__class__ is not Tensor:
             raise TypeError(f"save of {name}, which is {t!r}, expected a tensor")
+    for note in (notes or {}).values():
+        _native.text(note, "a note")
     s = one_session(named.values()) if named else current_session()
     s._hand()
     options = json.dumps({"names": list(named), "notes": dict(notes or {})}).encode()
@@ -50,6 +53,8 @@ def _packed(tensors: Mapping[str, Tensor], **options: Any) -> tuple[Session, byt
     if not tensors:
         raise ValueError("a checkpoint of no tensors")
     s = one_session(tensors.values())
+    for name in tensors:
+        _native.text(name, "the name of a tensor")
     s._hand()
     text = json.dumps({"names": list(tensors), **options}).encode()
     return s, text, _ops.pack([t._h for t in tensors.values()]), len(tensors)
@@ -59,6 +64,11 @@ def save_checkpoint(folder: str | os.PathLike, tensors: Mapping[str, Tensor], st
     """Writes tensors by name, and the state of the session's random numbers, to a folder,
     and replaces the checkpoint there, as a whole or not at all. The workers that hold the
     tensors write them. `ringside checkpoint` looks into the folder."""
+    step = whole("step", step)
+    if step < 0:
+        raise ValueError(f"a checkpoint after {step} steps, expected 0 or more")
+    for note in (notes or {}).values():
+        _native.text(note, "a note")
     _save_checkpoint(folder, tensors, step, notes or {}, None)
 
 

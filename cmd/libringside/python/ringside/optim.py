@@ -11,7 +11,9 @@ import sys
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ringside import _native, _ops
+from ringside._session import whole
 from ringside._tensor import Tensor, _fail, handle_of, made_all, one_session
+from ringside.errors import DTypeError
 
 
 def _named(params: Any) -> dict[str, Tensor]:
@@ -25,6 +27,16 @@ def _named(params: Any) -> dict[str, Tensor]:
     return {str(i): t for i, t in enumerate(listed)}
 
 
+def _option(name: str, x: Any) -> Any:
+    """Checks an option of an optimizer, a number of 0 or more or a bool."""
+    if isinstance(x, bool):
+        return x
+    x = float(x)
+    if not 0 <= x < (1 if name.startswith("beta") else math.inf):
+        raise ValueError(f"an optimizer with {name} {x}, expected 0 or more{' and below 1' if name.startswith('beta') else ''}")
+    return x
+
+
 class Optimizer:
     """Updates parameters: a module's, a dict of them by name, or a list. lr may be changed
     between steps."""
@@ -36,6 +48,15 @@ class Optimizer:
         for name, t in self._params.items():
             if t.__class__ is not Tensor:
                 raise TypeError(f"parameter {name} of an optimizer is {t!r}, expected a tensor")
+            if not t.dtype.is_float:
+                raise DTypeError(f"parameter {name} of an optimizer is of {t.dtype}, expected floats")
+            if t.requires_grad and not t._leaf:
+                raise ValueError(f"parameter {name} of an optimizer is computed from others, expected a leaf")
+        if len({id(t) for t in self._params.values()}) < len(self._params):
+            raise ValueError("an optimizer of a parameter twice")
+        lr, options = float(lr), {name: _option(name, x) for name, x in options.items()}
+        if not lr >= 0:
+            raise ValueError(f"a learning rate of {lr}, expected 0 or more")
         self.lr = lr
         self._s = s = one_session(self._params.values())
         options = {"kind": kind, "names": list(self._params), "lr": lr, **options}
@@ -54,8 +75,9 @@ class Optimizer:
         """Updates the parameters with grads, one for each or by name; without them, with
         what backward left. None leaves a parameter as it is. With clip the norm of all
         gradients together is scaled down to it."""
+        lr, clip = float(self.lr), float(clip)
         if grads is None:
-            self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, None, 0))
+            self._number(self._s._lib.ringside_step(self._handle, lr, clip, None, 0))
             return
         if isinstance(grads, Mapping):
             more = [name for name in grads if name not in self._params]
@@ -64,7 +86,7 @@ class Optimizer:
             grads = [grads.get(name) for name in self._params]
         grads = [grads] if grads.__class__ is Tensor else list(grads)  # grad() of one tensor returns one
         ids = _ops.pack([0 if g is None else handle_of(g, "a gradient") for g in grads])
-        self._number(self._s._lib.ringside_step(self._handle, self.lr, clip, ids, len(grads)), *grads)
+        self._number(self._s._lib.ringside_step(self._handle, lr, clip, ids, len(grads)), *grads)
 
     def zero_grad(self) -> None:
         """Removes the gradients that backward left."""
@@ -97,7 +119,7 @@ class Optimizer:
             raise KeyError(f"the optimizer's state lacks {', '.join(missing)}")
         tensors = [state["state"][name] for name in names]
         ids = _ops.pack([handle_of(t, f"the optimizer's state {name}") for name, t in zip(names, tensors)])
-        self._number(self._s._lib.ringside_restore(self._handle, state["steps"], ids, len(names)), *tensors)
+        self._number(self._s._lib.ringside_restore(self._handle, whole("steps", state["steps"]), ids, len(names)), *tensors)
         self.lr = state.get("lr", self.lr)
 
     def __reduce__(self):
@@ -112,6 +134,8 @@ class SGD(Optimizer):
     """Stochastic gradient descent as PyTorch's."""
 
     def __init__(self, params: Any, lr: float = 1e-2, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False):
+        if nesterov and (not momentum or dampening):
+            raise ValueError("nesterov needs momentum, and no dampening")
         super().__init__("sgd", params, lr, {"momentum": momentum, "dampening": dampening, "decay": weight_decay, "nesterov": nesterov})
 
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, NamedTuple
 
 from ringside import files
 from ringside._session import no_grad
-from ringside._tensor import Tensor
+from ringside._tensor import Tensor, handle_of
 from ringside.nn import Module
 from ringside.optim import Optimizer
 
@@ -100,6 +100,7 @@ class Trainer:
                     skip -= 1
                     continue
                 loss = self.loss(self.model, *_arguments(batch))
+                handle_of(loss, "what the loss function returned")
                 (loss if self.accumulate == 1 else loss / self.accumulate).backward()
                 waiting += 1
                 if waiting == self.accumulate:

@@ -228,6 +228,9 @@ def _wrong(dist, rank, size, gloo):
             (lambda: dist.all_gather([], x), "0 tensors for 2 ranks"), (lambda: dist.all_to_all_single(x[0], x[0]), "a tensor of no dims for 2 ranks"),
             *((lambda t=t: dist.all_reduce(t), f"a tensor of layout {t.layout} on {t.device}, expected a dense one on cpu")
               for t in (torch.ones(3, 3).to_sparse_csr(), torch.ones(3, device="meta"))),
+            (lambda: dist.recv(x.to("meta"), 1 - rank), "on meta, expected a dense one on cpu"), (lambda: dist.recv(x.to_sparse(), 1 - rank), "layout torch.sparse_coo on cpu"),
+            (lambda: dist.all_gather([x.to("meta"), x.to("meta")], x), "on meta"), (lambda: dist.all_gather_into_tensor(x.repeat(2).to("meta"), x), "on meta"),
+            (lambda: dist.reduce_scatter_tensor(x.to("meta"), x.repeat(2)), "on meta"), (lambda: dist.all_to_all_single(x.repeat(2).to("meta"), x.repeat(2)), "on meta"),
             (lambda: dist.broadcast(x.to_sparse(), 0), "layout torch.sparse_coo on cpu"), (lambda: dist.broadcast(x, 2), "root 2, expected 0 to 1"),
             (lambda: dist.all_reduce(x, dist.ReduceOp.BOR), "or of f32"), (lambda: dist.all_reduce(ints, dist.ReduceOp.AVG), "mean of i32, expected a float type"),
             (lambda: dist.all_reduce(x > 0, dist.ReduceOp.AVG), "torch.bool has no such reduction"),
@@ -263,7 +266,11 @@ def _differ(dist, rank, size, gloo):
             ((lambda g: dist.all_reduce(f, R.SUM, g), lambda g: dist.all_reduce(f, R.MAX, g)), ("sum f32 x 4", "max f32 x 4")),
             ((lambda g: dist.all_reduce(f, group=g), lambda g: dist.barrier(group=g)), ("all-reduce", "barrier")),
             ((lambda g: dist.reduce(f, 0, group=g), lambda g: dist.reduce(f, 1, group=g)), ("x 4 to 0", "x 4 to 1")),
-            ((lambda g: dist.all_gather([f, f.clone()], f, group=g), lambda g: dist.all_gather([f[:3], f[:3].clone()], f[:3], group=g)), ("u8 x 32", "u8 x 24"))):
+            ((lambda g: dist.all_gather([f, f.clone()], f, group=g), lambda g: dist.all_gather([f[:3], f[:3].clone()], f[:3], group=g)), ("f32 x 8", "f32 x 6")),
+            ((lambda g: dist.all_gather([f, f.clone()], f, group=g), lambda g: dist.all_gather([i, i.clone()], i, group=g)), ("f32 x 8", "i32 x 8")),
+            ((lambda g: dist.all_to_all_single(f.clone(), f, group=g), lambda g: dist.all_to_all_single(i.clone(), i, group=g)), ("f32 x 4", "i32 x 4")),
+            ((lambda g: (dist.broadcast(f, 0, group=g), dist.barrier(group=g)), lambda g: dist.broadcast(i, 0, group=g)), ("broadcast #1 f32 x 4", "broadcast #1 i32 x 4")),
+            ((lambda g: (dist.send(f, 1, group=g), dist.barrier(group=g)), lambda g: dist.recv(i, 0, group=g)), ("send #1 f32 x 4", "recv #1 i32 x 4"))):
         said = "nothing"
         try:
             calls[rank](dist.new_group())

@@ -18,7 +18,7 @@ from typing import Any, Sequence
 import ringside as _rs
 from ringside import _native
 from ringside._ops import load as _load
-from ringside._session import session as _session
+from ringside._session import session as _session, whole as _whole
 from ringside.dtypes import bool, float32, float64, int32, int64
 from ringside.gt import debug, nn, signal
 from ringside.gt._address import address as _address
@@ -56,7 +56,7 @@ def get_signal_config(name: str) -> dict[str, Any] | None:
 def gpu_workers(n: int) -> None:
     """Has n workers compute together. They are of this host's processors."""
     global _workers
-    _workers = n
+    _workers = _whole("gpu_workers", n)
 
 
 def connect(where: str = "localhost", port: int | None = None) -> _rs.Session:
