@@ -35,9 +35,9 @@ func (r *streams) args() []Arg { return []Arg{S(float64(r.seed)), S(float64(r.fi
 
 // Rand returns numbers that are uniform in [0, 1). They are a function of the session's
 // seed, the number of random operations recorded before, and the element's index. So they
-// are the same on every engine, and however the work is divided. Those of f16 and bf16 are
-// multiples of 2^-11 and 2^-8, cut from those of f32, which the nearest number of the type
-// would round up to 1.
+// are the same on every engine, and however the work is divided. Those of f16 and bf16
+// are multiples of 2^-11 and 2^-8, cut from those of f32: rounded to the nearest number
+// of the type the largest would be 1.
 func Rand(s *Session, d DType, shape ...int) *Tensor {
 	steps := map[DType]float64{F16: 1 << 11, BF16: 1 << 8}[d]
 	if steps == 0 {

@@ -171,7 +171,8 @@ def isfinite(x: Tensor) -> Tensor:
 
 
 def clip(x: Any, min: float | None = None, max: float | None = None) -> Tensor:
-    """x [..], but at least min and at most max, numbers or tensors; of x's dtype beside numbers."""
+    """x [..], but at least min and at most max, numbers or tensors; beside numbers of x's
+    dtype."""
     x = _tensor(x)
     for limit, f in (min, maximum), (max, minimum):
         if limit is not None and not isinstance(limit, (int, float)):
