@@ -534,7 +534,7 @@ def test_shared_buckets(tmp_path, size):
 def _in_flight(dist, rank, size, gloo):
     """The result of a call on memory of buckets that are gone before it ends, as after an
     exception in a backward pass, while others are filled."""
-    from ringside import torch as back_end
+    from ringside.torch import _buckets
 
     class Bucket:
         def __init__(self, tensor):
@@ -542,11 +542,11 @@ def _in_flight(dist, rank, size, gloo):
 
     group, n = dist.new_group(), 1 << 20
     if rank == 0:
-        buckets = back_end._Buckets(group)
+        buckets = _buckets.Buckets(group)
         x = buckets.fill(Bucket(torch.full((n,), 4.0)))
         work = group.allreduce([x])
         del buckets
-        others = back_end._Buckets(group)
+        others = _buckets.Buckets(group)
         others.fill(Bucket(torch.zeros(n)))
         dist.barrier(group=gloo)
     else:
