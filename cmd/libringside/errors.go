@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 )
 
 var (
@@ -38,7 +41,7 @@ var kinds = []struct {
 }{
 	{errInterrupted, "interrupted"}, {tensor.ErrShape, "shape"}, {tensor.ErrDType, "dtype"}, {tensor.ErrIndex, "index"},
 	{tensor.ErrNoSpace, "memory"}, {tensor.ErrReleased, "released"}, {tensor.ErrNoGrad, "grad"}, {tensor.ErrLost, "lost"}, {tensor.ErrClosed, "closed"},
-	{errHandle, "handle"},
+	{errHandle, "handle"}, {ipc.ErrNoListener, "refused"}, {fs.ErrNotExist, "missing"}, {checkpoint.ErrNone, "missing"},
 }
 
 // failureOf returns the failure of an error.

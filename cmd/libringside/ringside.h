@@ -193,7 +193,7 @@ int32_t ringside_raised(void **type, void **value, void **traceback);
 
 /* ringside_failure returns the text of a failure, once, for ringside_free: a line with
  * its kind (shape, dtype, index, memory, released, grad, lost, closed, interrupted,
- * handle, or none), and what it says. */
+ * handle, refused, missing, or none), and what it says. */
 char *ringside_failure(int64_t failure);
 
 /* ringside_table returns the op table and the element types, ringside_about what a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -536,6 +538,12 @@ func TestThreads(t *testing.T) {
 func TestFailureKinds(t *testing.T) {
 	if f := string(failureOf(tensor.ErrShape)); !strings.HasPrefix(f, "shape\n") {
 		t.Error(f)
+	}
+	_, gone := os.Stat(t.TempDir() + "/gone")
+	for kind, err := range map[string]error{"missing": gone, "refused": ipc.ErrNoListener, "lost": fmt.Errorf("%w: %w", tensor.ErrLost, gone)} {
+		if f := string(failureOf(err)); !strings.HasPrefix(f, kind+"\n") {
+			t.Errorf("%q, expected the kind %s", f, kind)
+		}
 	}
 	if f := string(failureOf(errors.New("x"))); f != "\nx" {
 		t.Error(f)

@@ -1,5 +1,14 @@
 """Errors. All are RingsideError; most are also the error of Python that fits."""
 
+__all__ = [
+    "DTypeError", "IndexOutOfRange", "NoGradient", "NotFound", "NotRunning", "OutOfMemory", "Released", "RingsideError", "SessionClosed",
+    "SessionLost", "ShapeError",
+]
+
+
+def __dir__() -> "list[str]":
+    return __all__
+
 
 class RingsideError(RuntimeError):
     """An error of the library: what failed, its value, what was expected."""
@@ -15,6 +24,14 @@ class DTypeError(RingsideError, TypeError):
 
 class IndexOutOfRange(RingsideError, IndexError):
     """An index is out of range. That of a tensor of indices is found when it is read."""
+
+
+class NotFound(RingsideError, FileNotFoundError):
+    """A file or a folder is not there."""
+
+
+class NotRunning(RingsideError, ConnectionRefusedError):
+    """No dispatcher listens at the address."""
 
 
 class OutOfMemory(RingsideError, MemoryError):
@@ -38,6 +55,7 @@ class SessionClosed(RingsideError):
 
 
 KINDS = {
-    "shape": ShapeError, "dtype": DTypeError, "index": IndexOutOfRange, "memory": OutOfMemory, "released": Released,
+    "shape": ShapeError, "dtype": DTypeError, "index": IndexOutOfRange, "refused": NotRunning,
+    "missing": NotFound, "memory": OutOfMemory, "released": Released,
     "grad": NoGradient, "lost": SessionLost, "closed": SessionClosed,
 }
