@@ -21,7 +21,7 @@ type Tensor struct {
 	owns     bool // holds one of the value's refs
 }
 
-var errLeaf = errors.New("tensor: a leaf that requires a gradient can't be bound to a computed value with a graph; use NoGrad")
+var errLeaf = errors.New("tensor: a leaf that requires a gradient can't be bound to a computed value with a graph: compute it in NoGrad (no_grad in Python)")
 
 // Session returns the session t belongs to.
 func (t *Tensor) Session() *Session { return t.v.s }

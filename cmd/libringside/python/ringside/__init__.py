@@ -43,4 +43,5 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     import importlib
 
-    return sorted({*globals(), *importlib.import_module("ringside._api").__all__})
+    mine = {name for name in globals() if name not in ("Any", "TYPE_CHECKING", "annotations")}
+    return sorted({*mine, *importlib.import_module("ringside._api").__all__})

@@ -71,6 +71,9 @@ class Cluster:
         finally:
             self.close()
 
+    def __repr__(self) -> str:
+        return f"Cluster({self._workers} worker{'s' if self._workers > 1 else ''} at {self.addr!r})" if self._handle else "Cluster(closed)"
+
     def __reduce__(self):
         raise TypeError("a ringside cluster is of this process and can't be copied or pickled: send its addr, for ringside.connect()")
 
@@ -79,12 +82,17 @@ class Cluster:
             self._lib.ringside_free(self._lib.ringside_close(self._handle))
 
 
-def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None, session_mib: int = 0, **options: Any) -> Cluster:
+def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None, session_mib: int = 0, config: str | os.PathLike | None = None,
+            secret_file: str | None = None, tls: bool = False, seed: int = 0, name: str | None = None) -> Cluster:
     """`with cluster(workers=2):` starts a dispatcher and workers, which compute together
-    what the thread records within it, and end with it or with this process. options are
-    those of session(). Workers are processes; without the ringside command, or with
-    processes=False, they are threads of this one."""
+    what the thread records within it, and end with it or with this process. Workers are
+    processes, each on so many threads; without the ringside command, or with
+    processes=False, they are threads of this one. session_mib bounds the tensors of a
+    session on a worker. The other options are those of session()."""
     workers, threads, session_mib = whole("workers", workers), whole("threads", threads), whole("session_mib", session_mib)
     if workers < 1 or threads < 0:
         raise ValueError(f"a cluster of {workers} workers with {threads} threads each: expected at least 1 and 0")
+    options: dict[str, Any] = {"secret_file": secret_file, "tls": tls, "seed": seed, "name": name}
+    if config is not None:
+        options["config"] = config
     return Cluster(workers, threads, processes, session_mib, options)

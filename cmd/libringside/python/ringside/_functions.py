@@ -129,7 +129,7 @@ erf = _unary("erf", "The error function.")
 floor = _unary("floor", "The largest integer not above x, as a float.")
 ceil = _unary("ceil", "The smallest integer not below x, as a float.")
 logical_not = _unary("not", "not x.", _BOOLS)
-barrier = _unary("barrier", "x; what is recorded after it is computed there, and not taken from the same computation before it.", _ANY)
+barrier = _unary("barrier", "x. What is recorded of the result is computed anew, not taken from the same computation before.", _ANY)
 
 
 def positive(x: Tensor) -> Tensor:
@@ -256,7 +256,10 @@ def where(condition: Any, x1: Any, x2: Any) -> Tensor:
 
 # Reductions over the dims of axis, or all.
 
-def _reduction(name: str, doc: str) -> Callable[..., Tensor]:
+_SEVERAL, _ONE = "axis is a dim, several, or None for all", "axis is a dim, or None for all"
+
+
+def _reduction(name: str, doc: str, over: str = _SEVERAL) -> Callable[..., Tensor]:
     o = op(name)
 
     def over_none(x: Tensor) -> Tensor:
@@ -279,7 +282,7 @@ def _reduction(name: str, doc: str) -> Callable[..., Tensor]:
 
     f.__doc__ = f"""{doc}
 
-    x [..]; axis is a dim, several, or None for all. The result lacks these dims, or with
+    x [..]; {over}. The result lacks these dims, or with
     keepdims has 1 there."""
     return f
 
@@ -293,8 +296,8 @@ min = _reduction("amin", "The smallest over dims.")
 prod = _reduction("prod", "The product over dims; of integers and bools as int64.")
 any = _reduction("any", "Whether any of the bools over dims is true.")
 all = _reduction("all", "Whether all of the bools over dims are true.")
-argmax = _reduction("argmax", "The index of the first largest along one dim, or in the flat order over all; int64.")
-argmin = _reduction("argmin", "The index of the first smallest, as argmax.")
+argmax = _reduction("argmax", "The index of the first largest along one dim, or in the flat order over all; int64.", _ONE)
+argmin = _reduction("argmin", "The index of the first smallest, as argmax.", _ONE)
 
 
 def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:

@@ -1,4 +1,5 @@
-"""Operations of the op table, recorded by number. The library has the table."""
+"""Operations of the op table, recorded by number, and what a thread has chosen for them. The
+library has the table; the functions that record them are in _functions.py and _tensor.py."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _opening = threading.RLock()
 class Session:
     """A session with workers, or with an engine in this process. Threads may share one:
     their calls run one after another. `with session:` makes it the thread's current one,
-    and closes it at the end."""
+    and closes it at the end. Made by session() and connect()."""
 
     def __init__(self, **options: Any):
         _ops.load()
@@ -160,7 +160,10 @@ def session(addr: str | None = None, *, in_process: bool = False, threads: int =
 
     addr is a dispatcher's address; without one it is with the dispatcher of this user, or
     in this process if none runs, as always with in_process, on so many threads. With
-    workers, or a config file (see docs/sharding.md), several workers compute together."""
+    workers, or a config file (see docs/sharding.md), several workers compute together.
+    secret_file and tls are for a dispatcher of another host, as its own flags. seed is that
+    of the random numbers, of which 53 bits count. name is the session's in `ringside top`: the program's unless
+    given."""
     workers, threads, seed = whole("workers", workers), whole("threads", threads), whole("seed", seed)
     if workers < 0 or threads < 0:
         raise ValueError(f"a session of {workers} workers and {threads} threads: expected none negative")
@@ -184,11 +187,12 @@ def whole(what: str, n: Any) -> int:
         raise TypeError(f"{what} is {n!r}, expected an integer") from None
 
 
-def connect(addr: str | None = None, **options: Any) -> Session:
-    """Opens a session as session does, and makes it the one that all threads use that are
-    in no `with` of another."""
+def connect(addr: str | None = None, *, in_process: bool = False, threads: int = 1, workers: int = 0, config: str | os.PathLike | None = None,
+            secret_file: str | None = None, tls: bool = False, seed: int = 0, name: str | None = None) -> Session:
+    """Opens a session as session does, of the same options, and makes it the one that all
+    threads use that are in no `with` of another."""
     global _default
-    made = session(addr, **options)
+    made = session(addr, in_process=in_process, threads=threads, workers=workers, config=config, secret_file=secret_file, tls=tls, seed=seed, name=name)
     _default = made
     return made
 

@@ -8,11 +8,21 @@ from typing import Any
 from ringside import _native
 from ringside.errors import DTypeError
 
+__all__ = ["DType", "bfloat16", "bool", "dtype", "float16", "float32", "float64", "int32", "int64", "uint8"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class DType:
-    """The type of a tensor's elements."""
+    """The type of a tensor's elements, such as ringside.float32."""
 
-    __slots__ = ("name", "number", "itemsize", "format", "typestr", "dlpack", "is_float")
+    __slots__ = {
+        "name": "its name, such as float32", "number": "the library's number of it", "itemsize": "bytes of an element",
+        "format": "its code in struct", "typestr": "its name in NumPy's __array_interface__; empty for bfloat16",
+        "dlpack": "its code in DLPack", "is_float": "whether its elements are floats",
+    }
 
     def __init__(self, name: str, number: int, itemsize: int, format: str, typestr: str, dlpack: int):
         self.name, self.number, self.itemsize, self.format, self.typestr, self.dlpack = name, number, itemsize, format, typestr, dlpack

@@ -10,10 +10,16 @@ from ringside import _native, _ops
 from ringside._session import Session, current_session, whole
 from ringside._tensor import Tensor, made, one_session
 
+__all__ = ["load", "load_checkpoint", "load_notes", "save", "save_checkpoint"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Mapping[str, str] | None = None) -> None:
     """Writes tensors by name, or a module's parameters, to a safetensors file. The file is
-    replaced as a whole or not at all. notes are texts that load_notes returns."""
+    replaced as a whole or not at all. notes are texts that files.load_notes returns."""
     named = dict(tensors) if isinstance(tensors, Mapping) else tensors.state_dict()
     for name, t in named.items():
         _native.text(name, "the name of a tensor")
@@ -28,7 +34,8 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Tensor] | Any, notes: Ma
 
 
 def load(path: str | os.PathLike, names: Iterable[str] | None = None, *, session: Session | None = None) -> dict[str, Tensor]:
-    """Reads a safetensors file: all tensors by name, or those of names."""
+    """Reads a safetensors file: all tensors by name, or those of names. load_notes of
+    ringside.files returns its notes."""
     s = session or current_session()
     file = _native.number(_native.library().ringside_file(_native.path(path)))
     try:

@@ -1,4 +1,11 @@
-"""Layers. Layouts and names of parameters are PyTorch's, so its files of weights fit."""
+"""Layers. Layouts and names of parameters are PyTorch's, so its files of weights fit.
+
+    class Net(rs.nn.Module):
+        def __init__(self):
+            self.first, self.last = rs.nn.Linear(4, 16), rs.nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.last(rs.relu(self.first(x)))"""
 
 from __future__ import annotations
 
@@ -10,6 +17,15 @@ from ringside import random
 from ringside._session import no_grad
 from ringside._tensor import Tensor, asarray
 from ringside.errors import ShapeError
+
+__all__ = [
+    "AvgPool2d", "Conv2d", "Dropout", "Embedding", "Flatten", "Function", "GELU", "LayerNorm", "Linear", "MaxPool2d", "Module", "MultiheadAttention",
+    "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Tanh", "bce_with_logits", "cross_entropy", "mse", "parameter",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def parameter(x: Any) -> Tensor:
@@ -24,12 +40,13 @@ def _uniform(bound: float, *shape: int) -> Tensor:
 
 class Module:
     """A layer or model: parameters (leaves that require gradients) and modules, as
-    attributes or in lists of them. A subclass defines forward."""
+    attributes or in lists of them. A subclass defines forward, which calls of the module
+    make. Tensors that require no gradients are not among the parameters, and are not saved."""
 
     training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes the result. A subclass defines it."""
+        """Returns the module's result, also as the module is called. A subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +146,7 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """A table of vectors, weight [n, dim], at indices of int32 or int64."""
+    """A table of n vectors, weight [n, dim], at indices [..] of int32 or int64: [.., dim]."""
 
     def __init__(self, n: int, dim: int):
         self.weight = parameter(random.normal((n, dim)))
@@ -142,7 +159,9 @@ class Embedding(Module):
 
 
 class Conv2d(Module):
-    """The cross-correlation of images [n, c, h, w]: weight [out, in/groups, kh, kw]."""
+    """The cross-correlation of images [n, in_channels, h, w], as ringside.conv2d: weight
+    [out_channels, in_channels/groups, kh, kw], bias [out_channels]. Sizes are numbers for
+    both dims, or pairs."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1, bias: bool = True):
@@ -161,7 +180,8 @@ class Conv2d(Module):
 
 
 class LayerNorm(Module):
-    """Normalises the last dims, of the given sizes, to mean 0 and variance 1."""
+    """Normalises the last dims, of the sizes in shape, to mean 0 and variance 1; then * weight
+    + bias, both of shape."""
 
     def __init__(self, shape: int | Sequence[int], eps: float = 1e-5, bias: bool = True):
         self.eps = eps
@@ -173,7 +193,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides the last dim by its root mean square."""
+    """Divides the last dim, of size dim, by its root mean square; then * weight, [dim]."""
 
     def __init__(self, dim: int, eps: float = 1e-6):
         self.eps = eps
@@ -194,7 +214,7 @@ class Dropout(Module):
 
 
 class Function(Module):
-    """A function as a module."""
+    """A function of a tensor as a module, which calls it with the options."""
 
     def __init__(self, function: Callable[..., Tensor], **options: Any):
         self.function, self.options = function, options
@@ -204,59 +224,60 @@ class Function(Module):
 
 
 class ReLU(Function):
-    """relu."""
+    """max(x, 0)."""
 
     def __init__(self) -> None:
         super().__init__(f.relu)
 
 
 class GELU(Function):
-    """gelu."""
+    """x*(1+erf(x/sqrt(2)))/2; with approximate="tanh" in its tanh form."""
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__(f.gelu, approximate=approximate)
 
 
 class SiLU(Function):
-    """silu."""
+    """x*sigmoid(x)."""
 
     def __init__(self) -> None:
         super().__init__(f.silu)
 
 
 class Tanh(Function):
-    """tanh."""
+    """The hyperbolic tangent."""
 
     def __init__(self) -> None:
         super().__init__(f.tanh)
 
 
 class Sigmoid(Function):
-    """sigmoid."""
+    """1/(1+exp(-x))."""
 
     def __init__(self) -> None:
         super().__init__(f.sigmoid)
 
 
 class Flatten(Module):
-    """All dims but the first as one."""
+    """Makes one dim of all but the first: [n, a, b] to [n, a*b]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return f.flatten(x, 1)
 
 
 class MaxPool2d(Function):
-    """max_pool2d."""
+    """The largest of each window of images [n, c, h, w], as ringside.max_pool2d. Sizes are
+    numbers for both dims, or pairs; stride is kernel_size unless given."""
 
-    def __init__(self, kernel: Any, stride: Any = None, padding: Any = 0):
-        super().__init__(f.max_pool2d, kernel=kernel, stride=stride, padding=padding)
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
+        super().__init__(f.max_pool2d, kernel=kernel_size, stride=stride, padding=padding)
 
 
 class AvgPool2d(Function):
-    """avg_pool2d."""
+    """The mean of each window of images, as MaxPool2d; padding counts as 0."""
 
-    def __init__(self, kernel: Any, stride: Any = None, padding: Any = 0):
-        super().__init__(f.avg_pool2d, kernel=kernel, stride=stride, padding=padding)
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
+        super().__init__(f.avg_pool2d, kernel=kernel_size, stride=stride, padding=padding)
 
 
 class Sequential(Module):

@@ -15,6 +15,12 @@ from ringside._session import whole
 from ringside._tensor import Tensor, _fail, handle_of, made_all, one_session
 from ringside.errors import DTypeError
 
+__all__ = ["Adam", "AdamW", "Optimizer", "SGD", "cosine"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def _named(params: Any) -> dict[str, Tensor]:
     if isinstance(params, Mapping):
@@ -38,8 +44,8 @@ def _option(name: str, x: Any) -> Any:
 
 
 class Optimizer:
-    """Updates parameters: a module's, a dict of them by name, or a list. lr may be changed
-    between steps."""
+    """Updates parameters: a module's, a dict of them by name, or a list. The learning rate is
+    the attribute lr, which may be changed between steps. Programs make one of its subclasses."""
 
     def __init__(self, kind: str, params: Any, lr: float, options: dict[str, Any], decays: Callable[[str, Tensor], bool] | None = None):
         self._params = _named(params)
@@ -122,6 +128,10 @@ class Optimizer:
         self._number(self._s._lib.ringside_restore(self._handle, whole("steps", state["steps"]), ids, len(names)), *tensors)
         self.lr = state.get("lr", self.lr)
 
+    def __repr__(self) -> str:
+        n = len(self._params)
+        return f"{type(self).__name__}({n} parameter{'s' if n > 1 else ''}, lr={self.lr})"
+
     def __reduce__(self):
         raise TypeError("a ringside optimizer lies in its session and can't be copied or pickled: make another one, and give it state_dict()")
 
@@ -131,7 +141,8 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent as PyTorch's."""
+    """Stochastic gradient descent, whose momentum, dampening, weight decay, added to the
+    gradient, and Nesterov's form are PyTorch's."""
 
     def __init__(self, params: Any, lr: float = 1e-2, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False):
         if nesterov and (not momentum or dampening):

@@ -10,7 +10,13 @@ from ringside._ops import op
 from ringside._session import current_session
 from ringside._tensor import Tensor, apply, dims_of
 
+__all__ = ["normal", "seed", "uniform"]
+
 _RAND, _RANDN = op("rand"), op("randn")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _draw(o: Any, shape: int | Sequence[int], dtype: Any, requires_grad: bool) -> Tensor:

@@ -17,13 +17,20 @@ from ringside._tensor import Tensor, handle_of
 from ringside.nn import Module
 from ringside.optim import Optimizer
 
+__all__ = ["Progress", "Trainer"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class Progress(NamedTuple):
-    """What a callback is told after a step."""
+    """What a callback is told after a step: how many steps were taken, the epoch, counted from
+    0, the loss, a tensor of shape () whose item() waits for the step, and the learning rate."""
 
-    step: int  # how many were taken
-    epoch: int  # from 0
-    loss: Tensor  # float32 of shape (); reading it, by item(), waits for the step
+    step: int
+    epoch: int
+    loss: Tensor
     lr: float
 
 
@@ -39,7 +46,8 @@ class Trainer:
     clip bounds the norm of all gradients together. Of accumulate batches one step is taken,
     with the mean of their gradients. checkpoint is a folder that the run is saved to, after
     every so many steps, when Ctrl-C ends it, and at its end. Callbacks are called with a
-    Progress after each step; the run ends after one that returns True."""
+    Progress after each step; the run ends after one that returns True. The attribute step says
+    how many steps were taken."""
 
     def __init__(self, model: Any, loss: Callable[..., Tensor], optimizer: Optimizer, *, schedule: Callable[[int], float] | None = None,
                  clip: float = 0.0, accumulate: int = 1, checkpoint: str | os.PathLike | None = None, every: int = 0,
@@ -53,6 +61,9 @@ class Trainer:
         self._skip = 0  # batches of a run that goes on
         self._before = 0  # steps that the optimizer took before those of this trainer
         self._marked, self._random = 0, None  # the last step of fit, and the random numbers after it
+
+    def __repr__(self) -> str:
+        return f"Trainer({type(self.model).__name__}, {self.optimizer!r}, step={self.step})"
 
     def fit(self, data: Iterable[Any] | Callable[[int], Iterable[Any]], *, epochs: int = 1, steps: int | None = None,
             resume: bool = False) -> Trainer:

@@ -25,6 +25,16 @@ from ringside.gt._address import address as _address
 
 Tensor = _rs.Tensor
 
+__all__ = [
+    "Tensor", "bool", "cat", "concat", "connect", "debug", "float32", "float64", "from_numpy", "get_config", "get_signal_config", "gpu_workers",
+    "int32", "int64", "load_config", "nn", "no_grad", "ones", "rand", "randn", "signal", "tensor", "where", "zeros",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _workers: int | None = None
 _config: tuple[str, dict[str, Any]] | None = None  # a file, and what it says
 _cluster: _rs.Cluster | None = None
@@ -114,25 +124,25 @@ def from_numpy(array: Any, requires_grad: Any = False) -> Tensor:
 
 
 def randn(*shape: Any, dtype: Any = float32, requires_grad: Any = False) -> Tensor:
-    """Normal numbers, of mean 0 and deviation 1."""
+    """Normal numbers, of mean 0 and deviation 1; the shape is as that of zeros."""
     _ready()
     return _rs.random.normal(_shape(shape), dtype, requires_grad=requires_grad)
 
 
 def rand(*shape: Any, dtype: Any = float32, requires_grad: Any = False) -> Tensor:
-    """Numbers that are uniform in [0, 1)."""
+    """Numbers that are uniform in [0, 1); the shape is as that of zeros."""
     _ready()
     return _rs.random.uniform(_shape(shape), dtype, requires_grad=requires_grad)
 
 
 def zeros(*shape: Any, dtype: Any = float32, requires_grad: Any = False) -> Tensor:
-    """Zeros."""
+    """Zeros, of the shape of sizes: zeros(2, 3) or zeros((2, 3))."""
     _ready()
     return _rs.zeros(_shape(shape), dtype, requires_grad=requires_grad)
 
 
 def ones(*shape: Any, dtype: Any = float32, requires_grad: Any = False) -> Tensor:
-    """Ones."""
+    """Ones, of the shape of sizes: ones(2, 3) or ones((2, 3))."""
     _ready()
     return _rs.ones(_shape(shape), dtype, requires_grad=requires_grad)
 

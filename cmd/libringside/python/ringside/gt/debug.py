@@ -6,6 +6,12 @@ from typing import Any
 
 from ringside._session import current_session
 
+__all__ = ["get_tape", "get_worker_stats", "print_tape", "print_worker_stats"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def get_tape() -> list[dict[str, Any]]:
     """Returns the instructions recorded since the last read."""

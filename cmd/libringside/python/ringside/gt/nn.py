@@ -45,3 +45,7 @@ def binary_cross_entropy(p: Any, target: Any) -> Any:
 
 __all__ = ["Adam", "Linear", "Module", "SGD", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "mse_loss",
            "relu", "sigmoid", "softmax", "tanh"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,6 +8,12 @@ from ringside._ops import state
 from ringside._session import _Flags
 from ringside._session import signal as _signal
 
+__all__ = ["context", "enter", "exit", "tensor"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def context(name: str, backward: str | None = None) -> _Flags:
     """`with context(name):` names what is recorded in it; the inner one of two counts. Where

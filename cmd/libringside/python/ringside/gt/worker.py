@@ -12,9 +12,9 @@ from ringside.gt.scripts import run
 def main(arguments: list[str] | None = None) -> None:
     """Runs ringside worker in place of this process."""
     p = argparse.ArgumentParser(prog="gt.worker")
-    p.add_argument("-p", "--port", type=int, default=9000)
-    p.add_argument("--host", default="localhost")
-    p.add_argument("--secret-file", default=os.environ.get("GT_SECRET_FILE"))
+    p.add_argument("-p", "--port", type=int, default=9000, help="that of gt.server; 9000 unless given")
+    p.add_argument("--host", default="localhost", help="that of gt.server; with --secret-file, unless it is this one")
+    p.add_argument("--secret-file", default=os.environ.get("GT_SECRET_FILE"), help="a file that all hosts have; GT_SECRET_FILE names it too")
     o = p.parse_args(arguments)
     addr = address(o.host, o.port)
     run("worker", "--connect" if addr.startswith("/") else "--join", addr, *(["--secret-file", o.secret_file] if o.secret_file else []))

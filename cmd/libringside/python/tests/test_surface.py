@@ -1,0 +1,111 @@
+"""What programs and people see of the package: names, docstrings, texts of objects, errors."""
+
+import importlib
+import inspect
+import os
+import pydoc
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import ringside as rs
+
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MODULES = ["dtypes", "errors", "files", "gt", "gt.debug", "gt.nn", "gt.signal", "nn", "optim", "random", "torch", "train"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_names(name):
+    """A module's completions and its help are its own names, each with a docstring."""
+    module = importlib.import_module("ringside." + name)
+    names = set(module.__all__)
+    assert len(names) == len(module.__all__) and all(hasattr(module, n) for n in names)
+    if name != "torch":
+        assert set(dir(module)) == names
+    for n in names:
+        x = getattr(module, n)
+        if inspect.isfunction(x) or inspect.isclass(x):
+            assert x.__doc__ and len(x.__doc__) > 5, n
+    for n, x in vars(module).items():  # what is defined there and has no underscore is in the list
+        if (inspect.isfunction(x) or inspect.isclass(x)) and x.__module__ == module.__name__ and not n.startswith("_"):
+            assert n in names, n
+    text = pydoc.render_doc(module, renderer=pydoc.plaintext)
+    assert "typing." not in text.partition("\nDATA\n")[2]
+
+
+def test_names_of_ringside():
+    names = set(dir(rs))
+    assert {"nn", "asarray", "sum", "float32", "cluster"} <= names and not {"Any", "TYPE_CHECKING", "annotations"} & names
+
+
+def test_methods_have_docstrings():
+    for c in (rs.Tensor, rs.Session, rs.Cluster, rs.DType, rs.nn.Module, rs.optim.Optimizer, rs.train.Trainer):
+        for n in dir(c):
+            if not n.startswith("_") and (callable(getattr(c, n)) or isinstance(getattr(c, n), property)):
+                assert inspect.getdoc(getattr(c, n)), (c, n)
+
+
+def test_texts():
+    with rs.session(in_process=True):
+        model = rs.nn.Linear(2, 3)
+        opt = rs.optim.AdamW(model, lr=0.5)
+        assert repr(opt) == "AdamW(2 parameters, lr=0.5)"
+        assert repr(rs.train.Trainer(model, None, opt)) == "Trainer(Linear, AdamW(2 parameters, lr=0.5), step=0)"
+    with rs.cluster(workers=2, processes=False) as c:
+        assert repr(c) == f"Cluster(2 workers at {c.addr!r})"
+    assert repr(c) == "Cluster(closed)"
+
+
+def test_pools_have_torchs_names():
+    x = torch.arange(32.0).reshape(1, 2, 4, 4)
+    with rs.session(in_process=True):
+        for name in "MaxPool2d", "AvgPool2d":
+            options = {"kernel_size": 2, "stride": 1, "padding": 1}
+            got, want = getattr(rs.nn, name)(**options)(rs.asarray(x)), getattr(torch.nn, name)(**options)(x)
+            assert got.tolist() == want.tolist()
+
+
+def test_missing_files(tmp_path):
+    gone = str(tmp_path / "gone")
+    with rs.session(in_process=True):
+        t = rs.ones(2)
+        for call in (lambda: rs.load(gone), lambda: rs.files.load_notes(gone), lambda: rs.load_checkpoint(gone, {"t": t}),
+                     lambda: rs.save(gone + "/t.safetensors", {"t": t}), lambda: rs.session(in_process=True, config=gone)):
+            with pytest.raises(FileNotFoundError, match="gone"):
+                call()
+        with pytest.raises(rs.errors.NotFound):
+            rs.load(gone)
+        assert t.tolist() == [1, 1]
+
+
+def test_nobody_listens(tmp_path):
+    with pytest.raises(ConnectionRefusedError, match="no process listens") as e:
+        rs.session(str(tmp_path / "dispatcher"))
+    assert e.type is rs.errors.NotRunning
+
+
+@pytest.mark.parametrize("call, error, said", [
+    (lambda: rs.cluster(2, nope=1), TypeError, "nope"),  # before anything is started
+    (lambda: rs.connect(nope=1), TypeError, "nope"),
+])
+def test_options(call, error, said):
+    with pytest.raises(error, match=said):
+        call()
+
+
+def test_an_update_with_a_graph():
+    """The error names no_grad, which is Python's name, and the line."""
+    with rs.session(in_process=True):
+        w = rs.ones(2, requires_grad=True)
+        with pytest.raises(rs.RingsideError, match=r"no_grad in Python.*test_surface.py:\d+"):
+            w -= w * 2
+
+
+def test_pydoc():
+    """python -m pydoc has the functions of ringside, which are loaded when they are asked for."""
+    p = subprocess.run([sys.executable, "-B", "-m", "pydoc", "ringside"], env={**os.environ, "PYTHONPATH": PYTHON}, capture_output=True, text=True, check=True)
+    for line in "    softmax(x: 'Tensor', axis: 'int' = -1) -> 'Tensor'", "    class Session(builtins.object)":
+        assert line in p.stdout
+    assert "libringside.so" not in p.stderr
