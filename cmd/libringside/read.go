@@ -35,7 +35,7 @@ func beside(s *session, f func() error) error {
 	for {
 		select {
 		case err := <-done:
-			return s.end(err)
+			return ran(s, err)
 		case <-t.C:
 			if s.pulse.interrupted() {
 				s.behind = done
@@ -51,7 +51,7 @@ func (s *session) waited(err error) error {
 	if err == nil {
 		err = s.pulse.Context.Err()
 	}
-	return s.end(err)
+	return ran(s, err)
 }
 
 // description is what describe writes: dtype, flags, number of dims, dims.
