@@ -71,7 +71,11 @@ type sessionOptions struct {
 func fromJSON(text string, options any) error {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(options); err != nil {
+	err := d.Decode(options)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%w: %s is a %s, expected %v", errArgument, wrong.Field, wrong.Value, wrong.Type)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: options %.200q: %w", errArgument, text, err)
 	}
 	return nil

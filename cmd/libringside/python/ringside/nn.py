@@ -108,6 +108,7 @@ class Module:
         """Gives the parameters the values of the same names. Unless strict is off, other
         names on either side are an error."""
         mine = dict(self.named_parameters())
+        state = {n: asarray(x) if n in mine and not hasattr(x, "shape") else x for n, x in state.items()}
         missing, more = sorted(set(mine) - set(state)), sorted(set(state) - set(mine))
         wrong = [f"{n} is {tuple(state[n].shape)}, expected {t.shape}" for n, t in mine.items() if n in state and tuple(state[n].shape) != t.shape]
         if wrong or strict and (missing or more):
@@ -191,6 +192,9 @@ class LayerNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return f.layer_norm(x, self.weight, self.bias, eps=self.eps)
 
+    def describe(self) -> str:
+        return f"{self.weight.shape}, eps={self.eps}, bias={self.bias is not None}"
+
 
 class RMSNorm(Module):
     """Divides the last dim, of size dim, by its root mean square; then * weight, [dim]."""
@@ -202,6 +206,9 @@ class RMSNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return f.rms_norm(x, self.weight, eps=self.eps)
 
+    def describe(self) -> str:
+        return f"{self.weight.shape[0]}, eps={self.eps}"
+
 
 class Dropout(Module):
     """In training each element is 0 with probability p, else x/(1-p)."""
@@ -212,6 +219,9 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         return f.dropout(x, self.p, training=self.training)
 
+    def describe(self) -> str:
+        return f"p={self.p}"
+
 
 class Function(Module):
     """A function of a tensor as a module, which calls it with the options."""
@@ -221,6 +231,10 @@ class Function(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x, **self.options)
+
+    def describe(self) -> str:
+        options = [f"{name}={value!r}" for name, value in self.options.items()]
+        return ", ".join([getattr(self.function, "__name__", repr(self.function)), *options] if type(self) is Function else options)
 
 
 class ReLU(Function):
@@ -265,19 +279,30 @@ class Flatten(Module):
         return f.flatten(x, 1)
 
 
-class MaxPool2d(Function):
+class _Pool(Function):
+    """A function of windows of images."""
+
+    def __init__(self, function: Callable[..., Tensor], kernel_size: Any, stride: Any, padding: Any):
+        super().__init__(function, kernel=kernel_size, stride=stride, padding=padding)
+
+    def describe(self) -> str:
+        kernel, stride = self.options["kernel"], self.options["stride"]
+        return f"kernel_size={kernel}, stride={kernel if stride is None else stride}, padding={self.options['padding']}"
+
+
+class MaxPool2d(_Pool):
     """The largest of each window of images [n, c, h, w], as ringside.max_pool2d. Sizes are
     numbers for both dims, or pairs; stride is kernel_size unless given."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
-        super().__init__(f.max_pool2d, kernel=kernel_size, stride=stride, padding=padding)
+        super().__init__(f.max_pool2d, kernel_size, stride, padding)
 
 
-class AvgPool2d(Function):
+class AvgPool2d(_Pool):
     """The mean of each window of images, as MaxPool2d; padding counts as 0."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
-        super().__init__(f.avg_pool2d, kernel=kernel_size, stride=stride, padding=padding)
+        super().__init__(f.avg_pool2d, kernel_size, stride, padding)
 
 
 class Sequential(Module):
@@ -301,6 +326,8 @@ class MultiheadAttention(Module):
     o_proj."""
 
     def __init__(self, hidden: int, heads: int, kv_heads: int | None = None, *, bias: bool = True, causal: bool = False):
+        if heads < 1 or hidden % heads or kv_heads is not None and (kv_heads < 1 or heads % kv_heads):
+            raise ValueError(f"attention of {hidden} by {heads} heads, {kv_heads or heads} of keys: expected a divisor of each")
         self.heads, self.kv_heads, self.head_dim, self.causal = heads, kv_heads or heads, hidden // heads, causal
         self.q_proj = Linear(hidden, heads * self.head_dim, bias)
         self.k_proj = Linear(hidden, self.kv_heads * self.head_dim, bias)

@@ -53,6 +53,10 @@ def test_texts():
         opt = rs.optim.AdamW(model, lr=0.5)
         assert repr(opt) == "AdamW(2 parameters, lr=0.5)"
         assert repr(rs.train.Trainer(model, None, opt)) == "Trainer(Linear, AdamW(2 parameters, lr=0.5), step=0)"
+        for layer, text in ((rs.nn.LayerNorm((2, 3)), "LayerNorm((2, 3), eps=1e-05, bias=True)"), (rs.nn.RMSNorm(4), "RMSNorm(4, eps=1e-06)"),
+                            (rs.nn.Dropout(0.1), "Dropout(p=0.1)"), (rs.nn.ReLU(), "ReLU()"), (rs.nn.GELU("tanh"), "GELU(approximate='tanh')"),
+                            (rs.nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0)"), (rs.nn.Function(rs.softmax, axis=0), "Function(softmax, axis=0)")):
+            assert repr(layer) == text
     with rs.cluster(workers=2, processes=False) as c:
         assert repr(c) == f"Cluster(2 workers at {c.addr!r})"
     assert repr(c) == "Cluster(closed)"
@@ -89,9 +93,13 @@ def test_nobody_listens(tmp_path):
 @pytest.mark.parametrize("call, error, said", [
     (lambda: rs.cluster(2, nope=1), TypeError, "nope"),  # before anything is started
     (lambda: rs.connect(nope=1), TypeError, "nope"),
+    (lambda: rs.optim.SGD(rs.nn.Linear(2, 2), lr="a"), rs.RingsideError, "lr is a string, expected float64"),
+    (lambda: rs.gelu(rs.ones(1), approximate="tan"), ValueError, "'tan', expected none or tanh"),
+    (lambda: rs.nn.MultiheadAttention(7, 2), ValueError, "7 by 2 heads"), (lambda: rs.nn.MultiheadAttention(8, 4, 3), ValueError, "3 of keys"),
+    (lambda: rs.nn.Linear(2, 1).load_state_dict({"weight": [[1.0]], "bias": 2}), ValueError, r"weight is \(1, 1\), expected \(1, 2\); bias is \(\)"),
 ])
 def test_options(call, error, said):
-    with pytest.raises(error, match=said):
+    with rs.session(in_process=True), pytest.raises(error, match=said):
         call()
 
 
