@@ -20,6 +20,10 @@ from ringside.errors import DTypeError, IndexOutOfRange, RingsideError, ShapeErr
 if TYPE_CHECKING:
     import numpy
 
+    from ringside._methods import Methods
+else:
+    Methods = object
+
 _ELEMENTS = {d.number: struct.Struct("<" + d.format).unpack_from for d in dtypes.ALL if d.format}
 _EXACT = 1 << 53  # the largest integer that a scalar holds with all below it
 
@@ -48,7 +52,7 @@ def describe(d: DType, shape: tuple[int, ...]) -> Description:
     return found
 
 
-class Tensor:
+class Tensor(Methods):
     """A value in a session. Operations record and return at once; reading (numpy, item,
     print) runs what is recorded. A value never changes, only `x += y` and the like give x
     another one. Made by asarray and the other functions, never directly."""
@@ -72,13 +76,15 @@ class Tensor:
         if session._scopes:
             session._note(self)
 
-    def __getattr__(self, name: str) -> Any:
-        """Returns what most tensors never set, so that making one is cheap."""
-        if name == "_of":
-            return None
-        if name == "_leaf":
-            return False
-        raise AttributeError(f"a Tensor has no {name!r}")
+    if not TYPE_CHECKING:  # which takes it for a tensor that has any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Returns what most tensors never set, so that making one is cheap."""
+            if name == "_of":
+                return None
+            if name == "_leaf":
+                return False
+            raise AttributeError(f"a Tensor has no {name!r}")
 
     # What it is.
 

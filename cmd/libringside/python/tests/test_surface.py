@@ -1,5 +1,6 @@
 """What programs and people see of the package: names, docstrings, texts of objects, errors."""
 
+import ast
 import importlib
 import inspect
 import os
@@ -111,9 +112,51 @@ def test_an_update_with_a_graph():
             w -= w * 2
 
 
+def methods():
+    """Returns the text of _methods.pyi."""
+    with open(os.path.join(PYTHON, "ringside", "_tensor.py"), encoding="utf-8") as f:
+        (tensor,) = (n for n in ast.parse(f.read()).body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
+    parts = [part for n in tensor.body for part in (n.body if isinstance(n, ast.If) else [n])]
+    written = {n.name for n in parts if isinstance(n, ast.FunctionDef)}
+    lines = ['''"""The methods of tensors that are set from functions, which type checkers and editors don't
+see. `PYTHONPATH=. python3 tests/test_surface.py` writes the file."""
+
+import builtins
+from typing import Any, Sequence
+
+from ringside._tensor import Tensor
+
+class Methods:''']
+    for name, f in vars(rs.Tensor).items():
+        if name in written or not inspect.isfunction(f):
+            continue
+        signature = inspect.signature(f)
+        first, *others = signature.parameters.values()
+        mine = [first.replace(name="self", annotation=first.empty), *others]
+        text = str(signature.replace(parameters=mine)).replace("'", "").replace("= none", "= 'none'")
+        lines.append(f"    def {name}{text}: ...")
+    return "\n".join(lines) + "\n"
+
+
+STUB = os.path.join(PYTHON, "ringside", "_methods.pyi")
+
+
+def test_methods_for_type_checkers():
+    text = methods()
+    ast.parse(text)
+    assert "def sum(self, axis: Any = None" in text and "def __add__" not in text  # which _tensor.py has
+    with open(STUB, encoding="utf-8") as f:
+        assert f.read() == text, "PYTHONPATH=. python3 tests/test_surface.py writes it anew"
+
+
 def test_pydoc():
     """python -m pydoc has the functions of ringside, which are loaded when they are asked for."""
     p = subprocess.run([sys.executable, "-B", "-m", "pydoc", "ringside"], env={**os.environ, "PYTHONPATH": PYTHON}, capture_output=True, text=True, check=True)
     for line in "    softmax(x: 'Tensor', axis: 'int' = -1) -> 'Tensor'", "    class Session(builtins.object)":
         assert line in p.stdout
     assert "libringside.so" not in p.stderr
+
+
+if __name__ == "__main__":
+    with open(STUB, "w", encoding="utf-8") as f:
+        f.write(methods())

@@ -42,7 +42,7 @@ def test_wheel(tmp_path):
 
     with zipfile.ZipFile(wheels[0]) as f:
         names = {os.path.basename(name) for name in f.namelist()}
-    assert {"LICENSE", "NOTICE", "libringside.so", "ringside", "py.typed", "_tensor.py", "visualize.py"} <= names
+    assert {"LICENSE", "NOTICE", "libringside.so", "ringside", "py.typed", "_methods.pyi", "_tensor.py", "visualize.py"} <= names
     run(f"{tmp_path}/bin/pip", "install", "--no-index", "--no-deps", wheels[0])
     run(f"{tmp_path}/bin/python", "-c", PROGRAM)
     assert run(f"{tmp_path}/bin/ringside", "version").stdout.startswith("ringside ")
