@@ -162,8 +162,8 @@ def session(addr: str | None = None, *, in_process: bool = False, threads: int =
     in this process if none runs, as always with in_process, on so many threads. With
     workers, or a config file (see docs/sharding.md), several workers compute together.
     secret_file and tls are for a dispatcher of another host, as its own flags. seed is that
-    of the random numbers, of which 53 bits count. name is the session's in `ringside top`: the program's unless
-    given."""
+    of the random numbers; its low 53 bits count. name is the session's in `ringside top`: the
+    program's unless given."""
     workers, threads, seed = whole("workers", workers), whole("threads", threads), whole("seed", seed)
     if workers < 0 or threads < 0:
         raise ValueError(f"a session of {workers} workers and {threads} threads: expected none negative")
