@@ -534,6 +534,15 @@ func TestThreads(t *testing.T) {
 	wg.Wait()
 }
 
+// TestOptions: an option of another type, or that there is not, is named.
+func TestOptions(t *testing.T) {
+	for text, want := range map[string]string{`{"lr": "a"}`: "lr is a string, expected float64", `{"lrr": 1}`: "lrr"} {
+		if err := fromJSON(text, &optimizerOptions{}); !errors.Is(err, errArgument) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected an error with %q", text, err, want)
+		}
+	}
+}
+
 // TestFailureKinds: what callers tell apart has a kind before its text.
 func TestFailureKinds(t *testing.T) {
 	if f := string(failureOf(tensor.ErrShape)); !strings.HasPrefix(f, "shape\n") {

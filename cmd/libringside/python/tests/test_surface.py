@@ -94,7 +94,6 @@ def test_nobody_listens(tmp_path):
 @pytest.mark.parametrize("call, error, said", [
     (lambda: rs.cluster(2, nope=1), TypeError, "nope"),  # before anything is started
     (lambda: rs.connect(nope=1), TypeError, "nope"),
-    (lambda: rs.optim.SGD(rs.nn.Linear(2, 2), lr="a"), rs.RingsideError, "lr is a string, expected float64"),
     (lambda: rs.gelu(rs.ones(1), approximate="tan"), ValueError, "'tan', expected none or tanh"),
     (lambda: rs.nn.MultiheadAttention(7, 2), ValueError, "7 by 2 heads"), (lambda: rs.nn.MultiheadAttention(8, 4, 3), ValueError, "3 of keys"),
     (lambda: rs.nn.Linear(2, 1).load_state_dict({"weight": [[1.0]], "bias": 2}), ValueError, r"weight is \(1, 1\), expected \(1, 2\); bias is \(\)"),
