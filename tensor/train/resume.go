@@ -226,7 +226,7 @@ func fingerprint(d Data) string {
 	return fmt.Sprintf("%s of %d bytes, sha256 %.16x", d.kind(), n, h.Sum(nil))
 }
 
-// place returns the absolute path of a file or folder of data, or other names as they are.
+// place returns the absolute path of a file or folder of data, or another name as it is.
 func place(from string) string {
 	if _, err := os.Stat(from); err != nil {
 		return from

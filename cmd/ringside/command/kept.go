@@ -15,8 +15,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// checkResumed checks the checkpoint of --resume and the --steps that a run goes on to. It
-// tells w of a run that is at its end.
+// checkResumed checks the checkpoint of --resume and the --steps that a run goes on to.
+// It tells w of a run that is at its end.
 func checkResumed(w io.Writer, flags *pflag.FlagSet, o *train.Options) error {
 	if o.Resume == "" {
 		return nil

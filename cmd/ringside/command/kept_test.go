@@ -51,8 +51,8 @@ func TestAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestEvalOtherData: a checkpoint is judged on the data of its run, and on other data only
-// with a warning of it.
+// TestEvalOtherData: a checkpoint is judged on the data of its run, and on other data
+// only with a warning of it.
 func TestEvalOtherData(t *testing.T) {
 	runtimeDir(t)
 	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")

@@ -175,8 +175,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPageTrace runs the program that docs/watching.md shows, which traces itself, beside a
-// cluster of two workers, and has trace view read what it wrote.
+// TestPageTrace runs the program that docs/watching.md shows, which traces itself, beside
+// a cluster of two workers, and has trace view read what it wrote.
 func TestPageTrace(t *testing.T) {
 	if testing.Short() || testsize.Raced {
 		t.Skip("builds a program; without -short and -race")

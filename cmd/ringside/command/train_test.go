@@ -222,7 +222,8 @@ func testTrainOnAFolder(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(deep, 0o700), os.Rename(file, filepath.Join(deep, "fox.txt"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{dir, filepath.Join(dir, "a")} { // with and without other files
+	// The second folder has no other files.
+	for _, folder := range []string{dir, filepath.Join(dir, "a")} {
 		name := strings.TrimPrefix(filepath.Join(deep, "fox.txt"), folder+"/")
 		if _, said, err = execute(t, append(args, folder)...); err != nil || !strings.HasPrefix(said, fmt.Sprintf("data: 1 file of text in %s, 13.5kB: %q\n", folder, name)) {
 			t.Errorf("in a subfolder: %v, %q", err, said)
