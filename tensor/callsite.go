@@ -58,9 +58,24 @@ type stack struct {
 	text string // file and line in another language, instead
 }
 
+// OnePlace runs f. All that f records in s counts as recorded where OnePlace is called,
+// so that the place, which an error while running names, is looked for only once. It is
+// for packages that record much for one call. Calls nest; the outermost one counts.
+func OnePlace(s *Session, f func()) {
+	if s.rec.site == nil {
+		site := callersOf(s)
+		s.rec.site = &site
+		defer func() { s.rec.site = nil }()
+	}
+	f()
+}
+
 // callersOf returns the stack of the caller's caller, or the place that the Site of s's
-// options returns.
+// options returns, or that of OnePlace.
 func callersOf(s *Session) stack {
+	if s.rec.site != nil {
+		return *s.rec.site
+	}
 	if s.site != nil {
 		return stack{text: s.site()}
 	}

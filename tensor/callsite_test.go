@@ -82,3 +82,33 @@ func TestCallError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOnePlace: what OnePlace records counts as recorded where it is called, however deep
+// calls nest, and what comes after it where it is.
+func TestOnePlace(t *testing.T) {
+	eng := &recorder{}
+	s := NewSession(eng, nil)
+	defer s.Close()
+	x, i := From(s, []float32{1, 2}), From(s, []int64{7})
+	site := func(record func()) string {
+		record()
+		eng.fail = &RunError{Instr: 0, Op: "index_select", Err: ErrIndex}
+		err := s.Sync()
+		eng.fail = nil
+		_ = s.ClearErr()
+		var op *OpError
+		if !errors.As(err, &op) {
+			t.Fatalf("%v, expected an error of an operation", err)
+		}
+		return op.Site
+	}
+	within := func() {
+		OnePlace(s, func() { x.IndexSelect(0, i) })
+	}
+	outer := site(func() { OnePlace(s, func() { within() }) })
+	inner := site(within)
+	after := site(func() { x.IndexSelect(0, i) })
+	if outer == inner || inner == after || outer == after {
+		t.Errorf("%s, %s and %s, expected three places", outer, inner, after)
+	}
+}

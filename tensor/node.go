@@ -59,20 +59,33 @@ func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 // Out returns the operation's result, which holds no reference; see Edge.Tensor.
 func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
+// nodeRoom is a node with room for the inputs and attributes of most operations, in one
+// allocation.
+type nodeRoom struct {
+	Node
+	in   [2]Edge
+	ints [4]int64
+}
+
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
-	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value, signal: m.value.s.rec.signals.now}
-	for i, a := range args {
-		e := &n.In[i]
-		if a.t == nil {
+	r := &nodeRoom{}
+	n := &r.Node
+	n.Op, n.out, n.signal = op, &m.value, m.value.s.rec.signals.now
+	n.Ints = append(r.ints[:0:len(r.ints)], ints...)
+	if n.In = r.in[:0:len(r.in)]; len(args) > len(r.in) {
+		n.In = make([]Edge, 0, len(args))
+	}
+	for _, a := range args {
+		e := Edge{}
+		switch {
+		case a.t == nil:
 			e.F = a.f
-			continue
+		case a.t.requires:
+			e.v, e.Leaf = a.t.v, a.t
+		default:
+			e.v, e.Node = a.t.v, a.t.node
 		}
-		e.v = a.t.v
-		if a.t.requires {
-			e.Leaf = a.t
-		} else {
-			e.Node = a.t.node
-		}
+		n.In = append(n.In, e)
 	}
 	return n
 }

@@ -13,14 +13,21 @@ type recording struct {
 	inputs  []*value   // each external input
 	sites   []siteMark // where the fallible instructions were recorded
 	places  places
+	site    *stack // where all that is recorded now counts as recorded; or nil
 	epoch   uint32 // number of the program; the ref of a value belongs to one epoch
 	scalars []float64
+	keys    []scalarKey       // of scalars
 	slots   map[scalarKey]int // indices in scalars, by where they are used
 	shapes  map[shapeKey]uint32
-	signals signals
-	encoded []byte
-	most    int  // operations of a program
-	unfused bool // each program
+	// Hints are where a scalar or shape of a hash was last found in scalars or
+	// prog.Shapes. Most are right, which is quicker to see than to ask the map; a wrong
+	// one does no harm.
+	scalarHints [hints]uint32
+	shapeHints  [hints]uint32
+	signals     signals
+	encoded     []byte
+	most        int  // operations of a program
+	unfused     bool // each program
 
 	inf  inference // of the instruction under construction
 	args []Ref     // its arguments
@@ -35,6 +42,10 @@ type scalarKey struct {
 	arg  int
 	bits uint64
 }
+
+// hints is the number of scalars and shapes whose place is guessed: a power of two, more
+// than most programs have.
+const hints = 64
 
 type shapeKey struct {
 	rank int
@@ -58,7 +69,7 @@ func (r *recording) start(s *Session, o *SessionOptions) {
 func (r *recording) next() {
 	clear(r.values)
 	clear(r.inputs)
-	r.values, r.inputs, r.sites, r.scalars = r.values[:0], r.inputs[:0], r.sites[:0], r.scalars[:0]
+	r.values, r.inputs, r.sites, r.scalars, r.keys = r.values[:0], r.inputs[:0], r.sites[:0], r.scalars[:0], r.keys[:0]
 	r.epoch++
 	r.prog.reset()
 	r.prog.Unfused = r.unfused
@@ -213,19 +224,29 @@ func (r *recording) reference(v *value) (Ref, error) {
 
 func (r *recording) scalar(op Op, arg int, f float64) int {
 	k := scalarKey{op, arg, math.Float64bits(f)}
+	hint := &r.scalarHints[hashed(uint64(op)<<8+uint64(arg), k.bits)]
+	if i := int(*hint); i < len(r.keys) && r.keys[i] == k {
+		return i
+	}
 	i, ok := r.slots[k]
 	if !ok {
 		i = len(r.scalars)
-		r.scalars = append(r.scalars, f)
+		r.scalars, r.keys = append(r.scalars, f), append(r.keys, k)
 		r.slots[k] = i
 	}
+	*hint = uint32(i)
 	return i
 }
 
 func (r *recording) shapeIndex(shape Shape) uint32 {
 	p := &r.prog
-	if n := len(p.Shapes); n > 0 && p.Shapes[n-1].Equal(shape) {
-		return uint32(n - 1)
+	h := uint64(len(shape))
+	for _, d := range shape {
+		h = h*0x9e3779b97f4a7c15 + uint64(d)
+	}
+	hint := &r.shapeHints[hashed(h, 0)]
+	if i := int(*hint); i < len(p.Shapes) && p.Shapes[i].Equal(shape) {
+		return *hint
 	}
 	k := shapeKey{rank: len(shape)}
 	copy(k.dims[:], shape)
@@ -235,5 +256,11 @@ func (r *recording) shapeIndex(shape Shape) uint32 {
 		p.Shapes = append(p.Shapes, shape)
 		r.shapes[k] = i
 	}
+	*hint = i
 	return i
+}
+
+// hashed returns which of the hints two words have.
+func hashed(a, b uint64) uint64 {
+	return ((a^b>>32)*0x9e3779b97f4a7c15 ^ b*0xff51afd7ed558ccd) / (1 << 64 / hints)
 }

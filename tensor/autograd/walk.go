@@ -62,11 +62,13 @@ func (w *walk) from(loss *tensor.Tensor, done func(s *tensor.Session, keep func(
 		})
 		return err
 	}
-	s.NoGrad(func() {
-		s.Scope(func(sc *tensor.Scope) {
-			if err = w.backward(s, loss); err == nil {
-				err = done(s, func(g *tensor.Tensor) { sc.Keep(g) })
-			}
+	tensor.OnePlace(s, func() {
+		s.NoGrad(func() {
+			s.Scope(func(sc *tensor.Scope) {
+				if err = w.backward(s, loss); err == nil {
+					err = done(s, func(g *tensor.Tensor) { sc.Keep(g) })
+				}
+			})
 		})
 	})
 	return err
