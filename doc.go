@@ -23,7 +23,7 @@
 // # Ranks that compute in step
 //
 //	collective         groups of ranks, and every collective on slices and values
-//	collective/element element types, reductions, 16-bit floats: one definition for all
+//	collective/element element types (a new dtype begins here), reductions, 16-bit floats
 //	collective/isa     instruction sets of the kernels, and those of this machine
 //	collective/testsize         how much of a long test runs, here and in later folders
 //	collective/protocol         what ranks agree on: calls, errors, cuts of a buffer
@@ -37,7 +37,7 @@
 //
 // # Tensors, for users
 //
-//	tensor             dtypes, shapes, operations, programs, sessions
+//	tensor             shapes, operations, programs, sessions; names of dtypes
 //	tensor/autograd    gradients
 //	tensor/nn          modules and losses; tensor/nn/model whole models
 //	tensor/optim       optimizers and schedules

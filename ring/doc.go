@@ -38,7 +38,8 @@
 //	                             between, so one of them sees the other's store
 //	record   producer  consumer  the store of the header synchronizes before the load that
 //	header                       sees it: the body and the zero word after it are there.
-//	                             In a batch the first header is stored last, and its
+//	                             In a batch, and behind padding, whose mark is a header
+//	                             too, the first header is stored last, and its
 //	                             store alone synchronizes: the consumer loads that
 //	                             header before the others
 //	zero     producer  consumer  stored before the header in front of it, whose store
@@ -61,8 +62,8 @@
 // first record is stored last of all. From then on the bytes belong to the consumer,
 // until it stores a head beyond them. The zero word needs room as well, so a ring holds 8
 // bytes less than its capacity. The producer may also store zeros further ahead in free
-// data (see Producer.fetchAhead), and while the ring is empty its process may set the
-// whole data to zeros (see Producer.Empty).
+// data (see Producer.fetchAhead), and while the ring is empty the producer's process may
+// set the whole data to zeros (see Producer.Empty).
 //
 // Every word of a ring has one writer at a time (a bell's: see [BellSize]). Nothing is
 // locked, so an end that dies leaves nothing that the other waits for, except one sleep

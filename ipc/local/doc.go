@@ -70,8 +70,12 @@
 //	  the rest              nothing           nothing
 //
 // A peer can also sleep on the word state, or requeue its sleepers: that costs as much as
-// a wrong state. Package shm lists the attacks on the files. TestEveryWord stores values
-// in each of these words.
+// a wrong state. Inspect also reads head, want, state and barrier, and only shows them.
+// When the socket has ended and an end has closed, it empties the segment: all words are
+// then 0, those of the headers too (conn.release).
+//
+// Package shm lists the attacks on the files. TestEveryWord stores values in each of
+// these words.
 //
 // # Descriptors
 //

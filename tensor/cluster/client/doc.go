@@ -41,7 +41,7 @@
 // An error of a batch that was not waited for is returned by the next Submit that waits.
 // An error that ends the session (the worker or the dispatcher died, the protocol was
 // broken) is ErrLost from then on. It names the process that died or, when the dispatcher
-// gives no reason within 2 s, the worker whose connection ended: that one may be alive,
+// gives no reason within 5 s, the worker whose connection ended: that one may be alive,
 // because a worker hangs up when it gives a session up. Messages are handled in calls,
 // and in an idle session every few seconds.
 package client

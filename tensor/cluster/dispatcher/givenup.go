@@ -17,7 +17,7 @@ import (
 
 // grace is how long a session is kept that a worker has given up because another is gone.
 // It is shorter than the time for which a client that has lost a connection waits to be
-// told a reason.
+// told a reason (reasonWait of package client).
 const grace = time.Second
 
 // givenUp is a session in its grace period.
@@ -28,7 +28,8 @@ type givenUp struct {
 }
 
 // giveUp handles m, a Fail of worker p about s. It reports whether the Fail is held back:
-// another worker is gone, or p itself is about to leave, and a better reason may come
+// it says that a worker is gone (CodeWorkerGone: another one, or p itself, which is about
+// to leave), or the connection of another worker has ended; a better reason may come
 // within grace. If none does, the client is told this one. Until then the session keeps
 // its turn, and the workers that did not fail hear nothing. The worker that failed has
 // closed its session, and with that its part of the turn, already.

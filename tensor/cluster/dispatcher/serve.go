@@ -131,7 +131,7 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 		}
 		d.fromWorker(p, m)
 	default:
-		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only tells a Training, and asks for Status and Watch", wire.KindName(m.Kind), p.role))
+		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only tells a Training, and asks by Status, Watch and Show", wire.KindName(m.Kind), p.role))
 	}
 	return true
 }

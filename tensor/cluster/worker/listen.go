@@ -31,7 +31,8 @@ const idleTicks = 50
 // dispatcher's messages. They go to their sessions' backlogs; those that open, end and
 // watch sessions are handled, except those about the session whose program runs: they
 // wait in scheduler.deferred. The goroutine stops that program if the client has stopped
-// it, is gone or has closed the session, or if the worker is to end.
+// it, is gone or has closed the session, or if the worker is to end; CloseSession also
+// ends its wait for other workers.
 //
 // The worker waits twice or more in a short step, so leave and back are an atomic
 // operation each: whose the state is stands in the lowest bits of turns. The worker's

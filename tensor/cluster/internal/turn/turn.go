@@ -49,9 +49,10 @@
 //     workers.
 //
 // A worker handles CloseSession before the next One or Open; one that is running a
-// program does when the program has stopped. So there is one order of all turns and
-// forwarded messages, and each worker keeps to it in its own work. The oldest of them
-// that is not done has nothing before it on any of its workers, and so waits for nothing.
+// program does when the program has stopped, and one that waits in a collective leaves
+// it. So there is one order of all turns and forwarded messages, and each worker keeps to
+// it in its own work. The oldest of them that is not done has nothing before it on any of
+// its workers, and so waits for nothing.
 //
 // The test of this package walks through all interleavings of a dispatcher, three workers
 // and their sessions' clients.
@@ -165,7 +166,7 @@ type change struct {
 //	workers     one, open              Over       idle
 //
 // A worker handles Back as it reads it, while Open waits in the session's backlog
-// (scheduler.sort in package worker). So Back may be handled first.
+// (Worker.sort in scheduler.go of package worker). So Back may be handled first.
 var changes = [roles][states][events]change{
 	Dispatcher: {
 		Idle:    {Ask: to(Asked)},
