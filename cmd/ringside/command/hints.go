@@ -109,12 +109,24 @@ func help() *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case len(rest) > 0 && of.HasSubCommands():
-				return noArgs(of, rest)
+			case len(rest) > 0:
+				return usagef("unknown command %q for %q; see %s --help", rest[0], of.CommandPath(), of.CommandPath())
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()
 		},
+	}
+}
+
+// completionCommand adds cobra's command that prints completions of shells, which refuses
+// the name of another one.
+func completionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = noArgs
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 	}
 }
 
@@ -208,5 +220,17 @@ func completions(root *cobra.Command) {
 		for _, flag := range slices.Sorted(maps.Keys(values[path])) {
 			complete(c, flag, values[path][flag]...)
 		}
+	}
+	noFiles(root)
+}
+
+// noFiles keeps shells from completing names of files for c and the commands below it
+// that take no argument.
+func noFiles(c *cobra.Command) {
+	if c.ValidArgsFunction == nil && c.Args != nil && c.Args(c, []string{"x"}) != nil {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, sub := range c.Commands() {
+		noFiles(sub)
 	}
 }

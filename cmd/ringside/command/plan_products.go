@@ -65,7 +65,7 @@ func writeProducts(w io.Writer, workers int) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "product\tthe result lies\tcollectives\tbytes that a worker sends")
+	fmt.Fprintln(tw, "product\tthe result lies\tcollectives\tbytes a worker sends")
 	for _, x := range products {
 		lies, calls, bytes, err := x.plan(c)
 		if err != nil {

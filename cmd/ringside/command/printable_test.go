@@ -17,4 +17,8 @@ func testPrintable(t *testing.T) {
 	if !strings.Contains(out, `sample:`+"\n"+`\x1b]0;title\x07`) || strings.ContainsAny(out, "\x1b\a") {
 		t.Errorf("%q", out)
 	}
+	out2, err := ringside(t, "train", "--in-process", "--data", "\x1b]0;x\a").CombinedOutput()
+	if err == nil || !strings.Contains(string(out2), `\x1b]0;x\x07`) || strings.ContainsAny(string(out2), "\x1b\a") {
+		t.Errorf("%v, %q", err, out2)
+	}
 }

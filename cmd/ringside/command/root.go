@@ -74,6 +74,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	})
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newGenerate(), newEval(), newExport(), newDemo(), newBench(), newBenchPeer(), newGPUPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newPlot(), newRun(), newPlan(), newGather(), newVersion())
 	root.SetHelpCommand(help())
+	completionCommand(root)
 	wrapHelp(root)
 	completions(root)
 	return root
@@ -97,7 +98,7 @@ func Main(ctx context.Context, root *cobra.Command) int {
 	case errors.Is(err, errSilent):
 		return 1
 	case errors.As(err, &exit):
-		fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
+		fmt.Fprintf(root.ErrOrStderr(), "ringside: %s\n", printable(err.Error()))
 		return exit.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		what, status := interruption(ctx)
@@ -110,7 +111,7 @@ func Main(ctx context.Context, root *cobra.Command) int {
 	if unknown && !strings.Contains(err.Error(), "\n") { // no command has a name like it
 		err = fmt.Errorf("%w; see %s --help", err, root.Name())
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
+	fmt.Fprintf(root.ErrOrStderr(), "ringside: %s\n", printable(err.Error()))
 	if !typed && !unknown {
 		return 1
 	}

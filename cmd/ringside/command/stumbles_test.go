@@ -74,7 +74,7 @@ func TestStumbles(t *testing.T) {
 		{name: "flags of torchrun, mpirun and training scripts", test: testOtherFlags},
 		{name: "values that complete", test: testCompletions},
 		{name: "a misspelt variable", test: testUnknownVariable},
-		{name: "help for no command", commands: []string{"help nosuch"}, status: 2, says: `unknown command "nosuch"`},
+		{name: "help for no command", commands: []string{"help nosuch", "help train nosuch", "help plan nosuch", "completion nosuch"}, status: 2, says: `unknown command "nosuch"`},
 		{name: "a path that is said twice", commands: []string{"inspect", "top --once"}, status: 1, says: "; start one with: ringside up", once: socket},
 		{name: "a benchmark outside of a clone", test: testBenchOutside},
 		{name: "images that the demo lacks", test: testDemoModels},
