@@ -14,9 +14,11 @@
 //
 //	ipc                the contract: messages, conns, transports; secrets
 //	ipc/encoding       how messages are encoded: the version, greetings, fields
+//	ipc/encoding/encodingtest   what the encoding of every message must pass
 //	ipc/local          the transport of one host: rings, descriptors, liveness
 //	ipc/ipctest        the suite of every transport, and a transport in memory
 //	net/tcp            the transport between hosts: greetings, frames, bulk transfers
+//	net/tcp/internal/crc32c     its checksums
 //	net/route          which transport leads where; the conns between the ranks of a group
 //	net/nettest        two hosts on one machine, for tests
 //
@@ -28,9 +30,9 @@
 //	collective/testsize         how much of a long test runs, here and in later folders
 //	collective/protocol         what ranks agree on: calls, errors, cuts of a buffer
 //	collective/internal/kernel  folds and copies buffers, in one pass
-//	collective/internal/algorithm  the algorithms of collectives: onehost among the ranks
-//	                   of one host, over shared memory; crosshost between hosts, over
-//	                   bulk transfers
+//	collective/internal/algorithm/onehost    the algorithms of collectives among ranks of
+//	                   one host, over shared memory
+//	collective/internal/algorithm/crosshost  those between hosts, over bulk transfers
 //	collective/internal/tagged  messages with tags between two ranks, beside the calls
 //	collective/rendezvous       this rank's number, and where the others are
 //	collective/launch           starts ranks, here and by a remote shell
@@ -54,6 +56,7 @@
 //	tensor/device/devicetest    the suite of every device
 //	tensor/enginetest  the suite of every engine, and a slow one to compare with
 //	tensor/internal/compile     a program becomes a plan of fused steps over buffers
+//	tensor/internal/elementary  exp, log and powers of float64, right at the ends
 //	tensor/cpu         the engine on cores; tensor/cpu/internal/kernel its loops
 //	tensor/shard       a program becomes programs for several workers, and collectives;
 //	                   tensor/shard/config the file that says how tensors lie
@@ -86,6 +89,7 @@
 //	tensor/cluster/trace        what a cluster and its client do, as files; their summary
 //	tensor/cluster/breaker        attackers beside an honest client, in tests
 //	tensor/cluster/internal/wire  the messages of sessions
+//	tensor/cluster/internal/wire/gen  writes the functions by which they are encoded
 //	tensor/cluster/internal/turn  how sessions of several workers take turns
 //	tensor/cluster/internal/transfer  bytes of tensors to and from clients elsewhere
 //
@@ -93,8 +97,10 @@
 //
 //	gather             plans, partials, one result on all ranks
 //	gather/codec       compressed updates: chunks, codebooks, the container, its checks
+//	gather/codec/codectest  payloads for tests, honest and damaged
 //	gather/torch       updates in the files of torch.save become payloads
 //	gather/store       payloads in folders, on web servers, in S3 buckets; retries
+//	gather/store/storetest  the suite of every store, and a web server with faults
 //	gather/outcome     the outcomes that a peer's payload can have
 //	gather/agg         the rules by which updates become one
 //	gather/apply       the outer update of a model, exact and under a memory budget
@@ -113,6 +119,8 @@
 //	cmd/ringside/page  the live page of up --http and train --http
 //	cmd/ringside/plot  pictures of training runs
 //	cmd/libringside    the C library; cmd/libringside/python over it
+//	cmd/examples       small programs as users write them, modules of their own
+//	cmd/fakecuda       builds the stand-ins of tensor/cuda/fakecuda
 //
 // Some folders are modules of their own, so that their dependencies are not the module's:
 // bench/peers (other projects' transports), cmd/manual (manual pages and completions of a

@@ -537,3 +537,16 @@ func TestPageFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestPackageList: doc.go names each package by its whole path.
+func TestPackageList(t *testing.T) {
+	list, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range floors {
+		if !regexp.MustCompile(`[\t ]` + regexp.QuoteMeta(pkg) + `[ \n]`).Match(list) {
+			t.Errorf("doc.go lacks %s", pkg)
+		}
+	}
+}
