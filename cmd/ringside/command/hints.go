@@ -25,7 +25,7 @@ var otherNames = map[string][]string{
 	"lr":         {"learning-rate"},
 	"loss-every": {"log-interval", "logging-steps", "log-every"},
 	"every":      {"save-every", "save-steps", "save-interval"},
-	"bytes":      {"max-new-tokens", "max-tokens", "num-tokens", "length"},
+	"bytes":      {"max-new-tokens", "max-tokens", "num-tokens", "tokens", "length"},
 	"sample":     {"max-new-tokens", "generate"},
 	"load":       {"weights", "pretrained", "model-name-or-path"},
 	"save":       {"output", "output-dir", "out"},
