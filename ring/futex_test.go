@@ -74,11 +74,17 @@ func heapRing(t testing.TB, capacity int, space *Bell) (mem []byte, p *Producer,
 
 func heapBell(t testing.TB, f *heapFutex) *Bell {
 	t.Helper()
+	return bellOf(t, f.futex())
+}
+
+// bellOf returns a bell over heap memory.
+func bellOf(t testing.TB, f Futex) *Bell {
+	t.Helper()
 	mem := make([]byte, BellSize)
 	if err := InitBell(mem); err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewBell(mem, f.futex())
+	b, err := NewBell(mem, f)
 	if err != nil {
 		t.Fatal(err)
 	}

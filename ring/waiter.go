@@ -66,6 +66,11 @@ const (
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
 	// a delay and not a hang.
 	maxPark = 100 * time.Millisecond
+
+	// firstPark bounds the first sleep of a wait with a stop function. A signal to this
+	// thread that comes just before the sleep does not end the sleep; stop sees its
+	// effect when the sleep ends.
+	firstPark = 10 * time.Millisecond
 )
 
 // Waiter waits for a change that another process makes, by the cheapest means that the
@@ -187,6 +192,7 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 		}
 	}
 	start := w.now()
+	first := stop != nil
 	for rung := !w.leave(); ; {
 		// After a sleep that ended by time alone nothing is about to come: an idle
 		// waiter looks ten times a second and does not spin for it.
@@ -197,6 +203,9 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 			return false
 		}
 		left := w.park
+		if first {
+			left, first = min(left, firstPark), false
+		}
 		if d >= 0 {
 			if left = min(left, d-(w.now()-start)); left <= 0 {
 				return ready()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -358,21 +359,37 @@ func TestSleepsAreTimed(t *testing.T) {
 		},
 		Wake: func(*uint32, int) error { return nil },
 	}
-	mem := make([]byte, BellSize)
-	if err := InitBell(mem); err != nil {
-		t.Fatal(err)
-	}
-	bell, err := NewBell(mem, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := NewWaiter(bell, nil)
+	w := NewWaiter(bellOf(t, f), nil)
 	w.patience = maxPatience
 	if !w.Wait(func() bool { return sleeps > 0 }, nil) {
 		t.Error("Wait returned false without a stop")
 	}
 	if sleeps != 1 || w.patience != minPatience {
 		t.Errorf("patience %v after %d sleeps, expected %v after one", w.patience, sleeps, minPatience)
+	}
+}
+
+// TestFirstSleepIsShort wants a wait to call its stop function soon after it began.
+func TestFirstSleepIsShort(t *testing.T) {
+	var slept []time.Duration
+	f := Futex{
+		Wait: func(_ *uint32, _ uint32, d time.Duration) error { slept = append(slept, d); return nil },
+		Wake: func(*uint32, int) error { return nil },
+	}
+	w := NewWaiter(bellOf(t, f), nil)
+	for range 2 {
+		slept = nil
+		if w.Wait(func() bool { return false }, func() bool { return len(slept) == 3 }) {
+			t.Fatal("Wait returned true")
+		}
+		if want := []time.Duration{firstPark, maxPark, maxPark}; !slices.Equal(slept, want) {
+			t.Errorf("sleeps of %v, expected %v", slept, want)
+		}
+	}
+	slept = nil
+	w.Wait(func() bool { return len(slept) == 1 }, nil)
+	if slept[0] != maxPark {
+		t.Errorf("a sleep of %v without a stop, expected %v", slept[0], maxPark)
 	}
 }
 

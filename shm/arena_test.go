@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 )
 
 func newArena(t testing.TB, o *ArenaOptions) *Arena {
@@ -301,7 +304,7 @@ func TestTrimUnused(t *testing.T) {
 }
 
 func TestArenaOnAFullTmpfs(t *testing.T) {
-	dir := smallTmpfs(t, "1m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "1m")
 	a := newArena(t, &ArenaOptions{Segment: Options{Dir: dir, Backing: Tmpfs}})
 	defer a.Close()
 	// 16 MiB would be convenient; what is needed fits.

@@ -92,7 +92,8 @@ func newTmpfs(size int64, dir string) (*os.File, error) {
 	}
 	// fallocate would find out too, but only after it has filled what there is.
 	if free := int64(st.Bavail) * st.Bsize; st.Blocks != 0 && free < size {
-		return nil, fmt.Errorf("%w: %d bytes asked, %s has %d", ErrNoSpace, size, dir, free)
+		return nil, fmt.Errorf("%w: %d bytes asked, %s has %d free of %d: remove files there, or enlarge it (mount -o remount,size=), or use memory without a folder (memfd)",
+			ErrNoSpace, size, dir, free, int64(st.Blocks)*st.Bsize)
 	}
 	fd, err := openRetry(dir, unix.O_TMPFILE|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -111,7 +112,11 @@ func newTmpfs(size int64, dir string) (*os.File, error) {
 func newMemfd(size int64, o *Options) (*os.File, error) {
 	fd, err := unix.MemfdCreate("ringside", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		err = os.NewSyscallError("memfd_create", err)
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			err = fmt.Errorf("%w: allow it in the seccomp profile of this container or service", err)
+		}
+		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "memfd:ringside")
 	if o.Sparse {
@@ -175,10 +180,7 @@ func allocate(f *os.File, size int64) error {
 func sizeError(call string, size int64, err error) error {
 	switch {
 	case errors.Is(err, unix.EFBIG):
-		var limit unix.Rlimit
-		_ = unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) // without it the limit is 0 below
-		return fmt.Errorf("%w: %s of %d bytes: %w: memory that is shared is a file, and a file of this process may have %d bytes: raise it by ulimit -f",
-			ErrNoSpace, call, size, err, limit.Cur)
+		return fmt.Errorf("%w: %s of %d bytes: %w: memory that is shared is a file, and %s", ErrNoSpace, call, size, err, limits.FileSize())
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EDQUOT):
 		return fmt.Errorf("%w: %s of %d bytes: %w", ErrNoSpace, call, size, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 )
 
 // TestMain lets this test binary also be the process that is killed.
@@ -69,7 +71,7 @@ func churn(dir, seedText string) error {
 // TestKilledLeavesNothing kills processes in the middle of making and using segments: the
 // file system is as before, also if other processes had them mapped.
 func TestKilledLeavesNothing(t *testing.T) {
-	dir := smallTmpfs(t, "16m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "16m")
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

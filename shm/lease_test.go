@@ -3,8 +3,11 @@ package shm
 import (
 	"encoding/binary"
 	"errors"
+	"os"
 	"slices"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 )
 
 // TestHandlesThatComeBack gives Arena.Block handles as only a hostile or confused
@@ -146,7 +149,7 @@ func TestLeases(t *testing.T) {
 
 // TestCloseWaitsForBlocks: memory that is being read stays.
 func TestCloseWaitsForBlocks(t *testing.T) {
-	dir := smallTmpfs(t, "8m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "8m")
 	a := newArena(t, &ArenaOptions{First: 1 << 20, Segment: Options{Dir: dir, Backing: Tmpfs}})
 	b, c := alloc(t, a, 100), alloc(t, a, 2<<20)
 	if err := a.Lease(c, 1); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // MaxSegment is the largest segment: 1 TiB is more than machines have, and far
@@ -108,7 +110,7 @@ func Create(size int64, o *Options) (*Segment, error) {
 func anonymous(id uint64, size int64, kind Backing, prot int) (*Segment, error) {
 	mem, err := unix.Mmap(-1, 0, int(size), prot, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v segment of %d bytes: %w", ErrNoSpace, kind, size, err)
+		return nil, fmt.Errorf("%v segment: %w", kind, unmapped(limits.Machine{}, size, err))
 	}
 	if kind == Private {
 		// Where huge pages are for all memory, the first touch would take 2 MiB. A kernel
@@ -169,6 +171,16 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	return s, nil
 }
 
+// unmapped is the error of mapping so many bytes: ErrNoSpace with what bounds this
+// process, if something does.
+func unmapped(m limits.Machine, size int64, err error) error {
+	err = sizeError("mmap", size, err)
+	if full := m.Mappings(); errors.Is(err, unix.ENOMEM) && full != "" {
+		err = fmt.Errorf("%w: %s", err, full)
+	}
+	return err
+}
+
 // mapFile maps through mmap-go, which offers MAP_SHARED, readable or also writable.
 // Populating and advice come from x/sys, because mmap-go silently ignores flags that it
 // does not know. It also wants an *os.File and calls its Fd, which makes the descriptor
@@ -180,7 +192,7 @@ func mapFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	}
 	mem, err := mmap.MapRegion(f, int(size), prot, 0, 0)
 	if err != nil {
-		return nil, os.NewSyscallError("mmap", err)
+		return nil, unmapped(limits.Machine{}, size, err)
 	}
 	s := &Segment{id: id, file: f, mem: mem}
 	if o.Huge {

@@ -9,26 +9,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// smallTmpfs mounts a file system of that many bytes for the test.
-func smallTmpfs(t testing.TB, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
-	if err != nil {
-		if os.Geteuid() == 0 {
-			t.Fatalf("root cannot mount a tmpfs: %v", err)
-		}
-		t.Skipf("mounting a tmpfs needs root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("somebody still uses %s: %v", dir, err)
-		}
-	})
-	return dir
-}
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
+)
 
 // used returns the bytes in use on a file system.
 func used(t testing.TB, dir string) int64 {
@@ -110,7 +93,7 @@ func dupFile(t testing.TB, f *os.File) *os.File {
 }
 
 func TestSegmentIsSharedAndNameless(t *testing.T) {
-	dir := smallTmpfs(t, "4m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "4m")
 	for _, backing := range []Backing{Tmpfs, Memfd} {
 		before := openFiles(t)
 		s, err := Create(100_000, &Options{Dir: dir, Backing: backing, Prefault: true, Huge: true})
@@ -167,7 +150,7 @@ func TestSegmentIsSharedAndNameless(t *testing.T) {
 }
 
 func TestFullTmpfsIsAnError(t *testing.T) {
-	dir := smallTmpfs(t, "1m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "1m")
 	o := &Options{Dir: dir, Backing: Tmpfs}
 	for _, size := range []int64{1<<20 + 1, 64 << 20} {
 		if _, err := Create(size, o); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), dir) {
@@ -203,7 +186,7 @@ func TestFullTmpfsIsAnError(t *testing.T) {
 // TestFallocateFails fills the file system behind statfs's back, so that it is
 // fallocate that finds out.
 func TestFallocateFails(t *testing.T) {
-	dir := smallTmpfs(t, "1m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "1m")
 	f, err := os.CreateTemp(dir, "")
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +268,7 @@ func TestMemfdIsSealed(t *testing.T) {
 }
 
 func TestFromFileChecks(t *testing.T) {
-	dir := smallTmpfs(t, "4m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "4m")
 	file := func(size, allocated int64) *os.File {
 		f, err := os.CreateTemp(dir, "")
 		if err != nil {

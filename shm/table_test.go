@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 )
 
 // peerSegment is a segment as another process would have it, filled with its index.
@@ -217,7 +219,7 @@ func TestSealedOnly(t *testing.T) {
 // TestRemovedWhileRead: a mapping stays while a block of it is held, and goes with the
 // last.
 func TestRemovedWhileRead(t *testing.T) {
-	dir := smallTmpfs(t, "1m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "1m")
 	called := 0
 	table := NewTable(&TableOptions{Writable: true, Prefault: true, OnRelease: func(uint64, Handle) { called++ }})
 	s, err := Create(8192, &Options{Dir: dir, Backing: Tmpfs})

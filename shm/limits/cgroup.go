@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// Machine is where the files of the kernel are read.
+// Machine is where the files of the kernel are read. The zero value is this machine;
+// tests make others, as one of 192 cores.
 type Machine struct {
 	Root string // folder that holds proc and sys; empty: the machine's own
+	CPUs int    // that this process may run on; 0: those of the machine itself
 }
 
 // controller is one kind of bound, with its files in both versions of cgroups.

@@ -11,6 +11,11 @@
 //	/sys/fs/cgroup/app/worker/memory.max            the group's own bound
 //	/sys/fs/cgroup/app/memory.max                   its ancestor's
 //
+// Threads are bounded by control groups and by the limit of the user, whose processes all
+// count. Written and Started say what bounded a write or a start of a process that
+// failed, Mappings what bounded a mapping. Space tells whether a process has room to
+// begin.
+//
 // Nothing is kept: every call reads the files again, because bounds and use change. All
 // functions may be called concurrently.
 package limits

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -75,13 +76,18 @@ func (m Machine) memoryOf(g group) (limit, used int64, ok bool) {
 
 // field returns the number behind the first word of a line.
 func field(text, name string) (int64, bool) {
+	n, err := strconv.ParseInt(after(text, name), 10, 53)
+	return n, err == nil
+}
+
+// after returns the second word of the line that begins with name; empty without one.
+func after(text, name string) string {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
-			n, err := strconv.ParseInt(f[1], 10, 53)
-			return n, err == nil
+			return f[1]
 		}
 	}
-	return 0, false
+	return ""
 }
 
 // Cores is how many cores this process may keep busy.
@@ -95,7 +101,7 @@ type Cores struct {
 // its control groups allow. Part of a core is left out: a thread more than that would be
 // stopped for a while in every period.
 func (m Machine) Cores() Cores {
-	c := Cores{N: runtime.NumCPU(), Quota: math.Inf(1), By: "the machine"}
+	c := Cores{N: cmp.Or(m.CPUs, runtime.NumCPU()), Quota: math.Inf(1), By: "the machine"}
 	for _, g := range m.groups(cpu) {
 		quota, period, ok := m.timeOf(g)
 		if !ok || float64(quota)/float64(period) >= c.Quota {

@@ -120,6 +120,19 @@ func TestCores(t *testing.T) {
 	}
 }
 
+// TestManyCores wants the cores of large machines, whole and in parts.
+func TestManyCores(t *testing.T) {
+	for _, cpus := range []int{64, 96, 128, 192, 384} {
+		for quota, n := range map[string]int{"max 100000": cpus, "6400000 100000": min(cpus, 64), "12750000 100000": min(cpus, 127), "50000 100000": 1} {
+			m := tree(t, map[string]string{"proc/self/cgroup": "0::/w", "proc/self/mountinfo": mountV2, "sys/fs/cgroup/w/cpu.max": quota})
+			m.CPUs = cpus // a cpuset leaves fewer than the machine has
+			if got := m.Cores().N; got != n {
+				t.Errorf("%d of %d cores with cpu.max %s, expected %d", got, cpus, quota, n)
+			}
+		}
+	}
+}
+
 // TestHere reads this machine: a test runs somewhere with some memory and a core.
 func TestHere(t *testing.T) {
 	m, c := Machine{}.Memory(), Machine{}.Cores()

@@ -1,5 +1,5 @@
-// Package limitstest has what tests of limits need: control groups, and how much memory
-// a process has.
+// Package limitstest has what tests of limits need: control groups, small file systems,
+// and how much memory a process has.
 package limitstest
 
 import (
@@ -13,11 +13,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // MemoryGroup makes a control group with that much memory and returns its folder. Only
-// root can, and only where the tree can be written: else the test is skipped, or fails if
-// getenv, which is os.Getenv, finds TESTS_NEED_ROOT.
+// root can, and only where the tree can be written: else see [testneeds.Root].
 func MemoryGroup(t testing.TB, getenv func(string) string, bytes int) string {
 	t.Helper()
 	return group(t, getenv, "memory", map[string]string{
@@ -46,13 +47,8 @@ func ThreadGroup(t testing.TB, getenv func(string) string, n int) string {
 // Limits are what is written to the files of either version; the others are not there.
 func group(t testing.TB, getenv func(string) string, controller string, limits map[string]string) string {
 	t.Helper()
-	skip := t.Skipf
-	if getenv("TESTS_NEED_ROOT") != "" {
-		skip = t.Fatalf
-	}
-	if os.Getuid() != 0 {
-		skip("only root makes control groups")
-	}
+	skip := func(why string, args ...any) { t.Helper(); testneeds.Root.Skipf(t, getenv, why, args...) }
+	NeedRoot(t, getenv, "making control groups")
 	const top = "/sys/fs/cgroup"
 	tree := filepath.Join(top, controller)
 	if controllers, err := os.ReadFile(top + "/cgroup.subtree_control"); err == nil {
@@ -87,6 +83,31 @@ func group(t testing.TB, getenv func(string) string, controller string, limits m
 	if !bounded {
 		skip("this kernel's groups have no bound for %s", controller)
 	}
+	return dir
+}
+
+// NeedRoot skips the test unless root runs it, see [testneeds.Root].
+func NeedRoot(t testing.TB, getenv func(string) string, what string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testneeds.Root.Skipf(t, getenv, "%s needs root", what)
+	}
+}
+
+// Tmpfs mounts a file system of that many bytes for the test, so that only the test uses
+// it. It must not be in use when the test ends. Only root can: see NeedRoot.
+func Tmpfs(t testing.TB, getenv func(string) string, size string) (dir string) {
+	t.Helper()
+	NeedRoot(t, getenv, "mounting a tmpfs")
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatalf("root can't mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("%s is still in use: %v", dir, err)
+		}
+	})
 	return dir
 }
 

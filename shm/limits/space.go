@@ -1,0 +1,41 @@
+package limits
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Space returns an error if the limits of this process leave it less address space or
+// less memory of its own than these, in bytes. The Go runtime and the C library end a
+// process that can map no more, so a program looks when it begins.
+func (m Machine) Space(address, own int64) error {
+	status, text := m.text("proc/self/status"), m.text("proc/self/limits")
+	for _, l := range []struct {
+		name, used string // in the files
+		what, unit string
+		least      int64
+	}{
+		{"Max address space", "VmSize:", "too little address space", "ulimit -v %d, or LimitAS=%dK in a service", address},
+		{"Max data size", "VmData:", "too little memory of its own", "ulimit -d %d, or LimitDATA=%dK in a service", own},
+	} {
+		limit, bounded := field(strings.ReplaceAll(text, l.name, "limit"), "limit")
+		used, known := field(status, l.used)
+		if free := limit - used<<10; bounded && known && free < l.least {
+			raise := (limit + l.least - free + 1<<10 - 1) >> 10
+			return fmt.Errorf("%s: this process may have %d MiB, of which %d are left, expected %d: raise it by %s",
+				l.what, limit>>20, max(free, 0)>>20, l.least>>20, fmt.Sprintf(l.unit, raise, raise))
+		}
+	}
+	return nil
+}
+
+// Mappings says how many mappings this process has, and how to have more, if it has
+// nearly all that it may have; else it is empty.
+func (m Machine) Mappings() string {
+	most, err := strconv.Atoi(m.text("proc/sys/vm/max_map_count"))
+	if n := strings.Count(m.text("proc/self/maps"), "\n") + 1; err == nil && n >= most-most/100 {
+		return fmt.Sprintf("this process has %d mappings, and may have %d: raise it by sysctl vm.max_map_count=%d", n, most, 2*most)
+	}
+	return ""
+}

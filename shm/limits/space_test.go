@@ -1,0 +1,42 @@
+package limits
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSpace(t *testing.T) {
+	const status = "VmSize:\t 1048576 kB\nVmData:\t 131072 kB"
+	for _, c := range []struct{ address, data, want string }{
+		{"unlimited", "unlimited", ""},
+		{"1610612736", "201326592", ""},
+		{"1610612735", "unlimited", "too little address space: this process may have 1535 MiB, of which 511 are left, expected 512: raise it by ulimit -v 1572864, or LimitAS=1572864K in a service"},
+		{"1073741824", "unlimited", "too little address space: this process may have 1024 MiB, of which 0 are left, expected 512: raise it by ulimit -v 1572864, or LimitAS=1572864K in a service"},
+		{"unlimited", "134217728", "too little memory of its own: this process may have 128 MiB, of which 0 are left, expected 64: raise it by ulimit -d 196608, or LimitDATA=196608K in a service"},
+	} {
+		m := tree(t, map[string]string{"proc/self/status": status,
+			"proc/self/limits": "Limit  Soft Limit  Hard Limit  Units\nMax data size   " + c.data + "  unlimited  bytes\nMax address space   " + c.address + "  unlimited  bytes"})
+		got := ""
+		if err := m.Space(512<<20, 64<<20); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("address space %s, data %s: %q, expected %q", c.address, c.data, got, c.want)
+		}
+	}
+	if err := tree(t, nil).Space(1<<40, 1<<40); err != nil {
+		t.Errorf("without files: %v", err)
+	}
+}
+
+func TestMappings(t *testing.T) {
+	for n, want := range map[int]string{989: "", 990: "this process has 990 mappings, and may have 1000: raise it by sysctl vm.max_map_count=2000"} {
+		m := tree(t, map[string]string{"proc/sys/vm/max_map_count": "1000", "proc/self/maps": strings.TrimSuffix(strings.Repeat("a-b r\n", n), "\n")})
+		if got := m.Mappings(); got != want {
+			t.Errorf("%d mappings: %q, expected %q", n, got, want)
+		}
+	}
+	if got := (Machine{}).Mappings(); got != "" {
+		t.Errorf("here: %q", got)
+	}
+}
