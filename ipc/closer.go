@@ -20,8 +20,8 @@ const (
 	// fewClosing is how many of them there may be in any case.
 	fewClosing = 4
 
-	// keptThreads are left of the threads that this process may have. Without one the
-	// runtime ends the process.
+	// keptThreads is how many of the threads that this process may have a closer leaves
+	// to others. The Go runtime ends a process that can't start a thread.
 	keptThreads = 16
 
 	// roomEvery is how often a closer looks how many threads are left. It takes longer
@@ -29,44 +29,62 @@ const (
 	roomEvery = 100 * time.Millisecond
 )
 
-// closer closes on goroutines of its own. A close of a peer's descriptor can take as long
-// as the peer likes: a file of a remote file system is flushed, a unix socket closes what
-// is queued in it. A TCP socket that lingers is told not to. Any goroutine may call
-// close.
+// closer closes files on goroutines of its own. The peer decides how long the close of a
+// descriptor that it sent takes: a file of a remote file system is flushed, a socket
+// lingers, and a unix socket closes what is queued in it. The goroutines drain sockets
+// first, so that most of their closes return at once. Any goroutine may call close.
 type closer struct {
 	threads func() int // that are left
 
 	mu      sync.Mutex
 	running int
-	queue   []io.Closer
+	queue   []closing
 	looked  time.Time // when threads was called
 	most    int       // of running, from then on
 }
 
-// Peers' memory is closed apart from everything else, which alone can wait without end.
+// closing is a file to be closed. If it was passed on, another process still uses it, and
+// what is queued in it stays.
+type closing struct {
+	file   io.Closer
+	passed bool
+}
+
+// The closes of files in memory never wait without end. They have a closer of their own,
+// so that they don't queue behind others, which can.
 var (
-	closeMemory = closer{threads: limits.Machine{}.Threads}
-	closeOther  = closer{threads: limits.Machine{}.Threads}
+	closeMemory = closer{threads: freeThreads}
+	closeOther  = closer{threads: freeThreads}
 )
 
-// CloseFiles closes the descriptors of a message that are not used. It never waits: they
-// are closed soon, on another goroutine.
-func CloseFiles(files []*os.File) {
+func freeThreads() int { return limits.Machine{}.Threads(keptThreads + maxClosing).Free }
+
+// CloseFiles closes descriptors that came with a message and that this process doesn't
+// use. It returns at once: another goroutine closes them soon. It also empties the queues
+// of sockets among them, so no other process may still use these: see ClosePassed.
+func CloseFiles(files []*os.File) { closeFiles(files, false) }
+
+// ClosePassed is CloseFiles for descriptors that were passed on to another process. It
+// leaves the queues of sockets as they are.
+func ClosePassed(files []*os.File) { closeFiles(files, true) }
+
+func closeFiles(files []*os.File, passed bool) {
 	for _, f := range files {
+		c := &closeOther
 		if isMemory(f) {
-			closeMemory.close(f)
-		} else {
-			closeOther.close(f)
+			c = &closeMemory
 		}
+		c.close(closing{f, passed})
 	}
 }
 
-// CloseSocket closes a socket soon, as CloseFiles does: descriptors that the peer sent
-// and that were not received are closed with it.
-func CloseSocket(c io.Closer) { closeOther.close(c) }
+// CloseSocket closes a socket soon, as CloseFiles does, and with it the descriptors that
+// the peer sent and that were not received.
+func CloseSocket(c io.Closer) { closeOther.close(closing{file: c}) }
 
-// isMemory reports whether f is a file in memory, by a question that no file system has
-// to answer. It is false for nil and for files that are closed already.
+// isMemory reports whether f is a file in memory. It asks for the seals, which the kernel
+// answers without the file system. It is false for nil and for files that are closed
+// already.
 func isMemory(f *os.File) bool {
 	return WithFD(f, func(fd int) error {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -74,7 +92,7 @@ func isMemory(f *os.File) bool {
 	}) == nil
 }
 
-func (c *closer) close(f io.Closer) {
+func (c *closer) close(f closing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, f)
@@ -84,7 +102,7 @@ func (c *closer) close(f io.Closer) {
 	}
 }
 
-// room returns how many goroutines there may be now. It is called with mu.
+// room returns how many goroutines there may be now. The caller holds mu.
 func (c *closer) room() int {
 	if now := time.Now(); now.Sub(c.looked) >= roomEvery {
 		c.looked = now
@@ -93,38 +111,35 @@ func (c *closer) room() int {
 	return min(c.most, maxClosing)
 }
 
-// next returns the oldest of the queue; nil if it is empty, and the goroutine ends.
-func (c *closer) next() io.Closer {
+// next takes the oldest file out of the queue. If there is none, it returns false and
+// counts the goroutine as ended.
+func (c *closer) next() (closing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) == 0 {
 		c.running--
-		return nil
+		return closing{}, false
 	}
 	f := c.queue[0]
-	c.queue[0] = nil
+	c.queue[0] = closing{}
 	c.queue = c.queue[1:]
-	return f
+	return f, true
 }
 
 func (c *closer) work() {
-	for f := c.next(); f != nil; f = c.next() {
-		forgoLinger(f)
-		_ = f.Close()
-	}
-}
-
-// forgoLinger has a socket that lingers be closed at once. The kernel sends what it has
-// all the same.
-func forgoLinger(f io.Closer) {
-	s, ok := f.(syscall.Conn)
-	if !ok {
-		return
-	}
-	_ = WithFD(s, func(fd int) error {
-		if l, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err != nil || l.Onoff == 0 || l.Linger == 0 {
-			return err // no socket, or one that closes at once
+	var d drain
+	for f, ok := c.next(); ok; f, ok = c.next() {
+		if s, is := f.file.(syscall.Conn); is {
+			_ = WithFD(s, func(fd int) error {
+				if f.passed {
+					forgoLinger(fd)
+				} else {
+					d.left = maxDrained
+					d.socket(fd)
+				}
+				return nil
+			})
 		}
-		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
-	})
+		_ = f.file.Close()
+	}
 }

@@ -2,7 +2,6 @@ package ipc
 
 import (
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"sync"
@@ -37,7 +36,7 @@ func TestClosesWithFewThreads(t *testing.T) {
 		var done sync.WaitGroup
 		done.Add(maxClosing + 1)
 		for range maxClosing + 1 {
-			x.close(stuck{began, end, &done})
+			x.close(closing{file: stuck{began, end, &done}})
 		}
 		x.mu.Lock()
 		running := x.running
@@ -92,65 +91,4 @@ func TestClosesThatWait(t *testing.T) {
 		t.Errorf("Read: %d, %v, expected the end of the file", n, err)
 	}
 	other.Close()
-}
-
-// TestLingeringSockets closes TCP sockets that linger for an hour, with bytes that their
-// peers do not read: no close waits.
-func TestLingeringSockets(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	x := closer{threads: func() int { return 1 << 40 }}
-	for range 8 {
-		a, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close() // with bytes that were not read: the other end is reset
-		f, err := a.(*net.TCPConn).File()
-		a.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fillToLinger(t, f)
-		x.close(f)
-	}
-	for end := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
-		x.mu.Lock()
-		running := x.running
-		x.mu.Unlock()
-		if running == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d closes wait", running)
-		}
-	}
-}
-
-// fillToLinger fills a socket's window, and has its close wait for an hour.
-func fillToLinger(t *testing.T, f *os.File) {
-	t.Helper()
-	if err := WithFD(f, func(fd int) error {
-		for block := make([]byte, 64<<10); ; {
-			if _, err := unix.Write(fd, block); err == unix.EAGAIN {
-				break
-			} else if err != nil {
-				return err
-			}
-		}
-		// A socket that does not block does not linger.
-		if err := unix.SetNonblock(fd, false); err != nil {
-			return err
-		}
-		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
-	}); err != nil {
-		t.Fatal(err)
-	}
 }

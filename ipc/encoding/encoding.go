@@ -40,7 +40,8 @@ import "errors"
 //	16 Training; Status.Trainings
 //	17 Show and Shown
 //	18 Event.Shape
-const Version = 18
+//	19 Done.Base, Rest and More
+const Version = 19
 
 // Limits of fields that several messages have.
 const (
@@ -57,12 +58,15 @@ var ErrMalformed = errors.New("encoding: malformed message")
 var ErrVersion = errors.New("encoding: version not supported")
 
 // CutText returns s shortened to at most MaxText bytes.
-func CutText(s string) string {
-	if len(s) <= MaxText {
+func CutText(s string) string { return Cut(s, MaxText) }
+
+// Cut returns s shortened to at most most bytes, of which there are enough for a mark.
+func Cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
 	const mark = "…"
-	n := MaxText - len(mark)
+	n := most - len(mark)
 	for n > 0 && s[n]&0xC0 == 0x80 { // do not cut inside a character
 		n--
 	}

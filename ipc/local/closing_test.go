@@ -11,59 +11,15 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
+	"github.com/ringside-go/ringside/ipc/lingertest"
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// lingering returns the descriptor of a TCP socket with an hour of SO_LINGER and data
-// that its peer does not read: the last close of it waits until letGo is called.
-func lingering(t *testing.T) (f *os.File, letGo func()) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close() // the caller's is another descriptor
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	letGo = func() { b.Close() } // with unread data: the peer sees a reset
-	t.Cleanup(letGo)
-	if f, err = a.(*net.TCPConn).File(); err != nil {
-		t.Fatal(err)
-	}
-	fd := int(f.Fd())
-	if err := unix.SetNonblock(fd, true); err != nil {
-		t.Fatal(err)
-	}
-	// A full window: the peer's kernel takes no more.
-	for block := make([]byte, 1<<20); ; {
-		if _, err := unix.Write(fd, block); err == unix.EAGAIN {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A socket that does not block does not linger.
-	if err := unix.SetNonblock(fd, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}); err != nil {
-		t.Fatal(err)
-	}
-	return f, letGo
-}
-
 // nested returns an end of a pair of unix sockets, in which a lingering socket is queued
 // that has no other descriptor.
-func nested(t *testing.T) (f *os.File, letGo func()) {
+func nested(t testing.TB) (f *os.File, letGo func()) {
 	t.Helper()
-	inner, letGo := lingering(t)
+	inner, letGo := lingertest.ForTest(t)
 	defer inner.Close()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -80,8 +36,8 @@ func nested(t *testing.T) (f *os.File, letGo func()) {
 // messages and in a greeting. The goroutine that receives closes them, and goes on to
 // answer a second client.
 func TestNeverWaitsInClose(t *testing.T) {
-	for name, slow := range map[string]func(*testing.T) (*os.File, func()){
-		"TCP socket": lingering, "queued in a unix socket": nested,
+	for name, slow := range map[string]func(testing.TB) (*os.File, func()){
+		"TCP socket": lingertest.ForTest, "queued in a unix socket": nested,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
@@ -143,7 +99,7 @@ func TestNeverWaitsInGreeting(t *testing.T) {
 	// descriptors that they have sent are the last.
 	hello := encoding.AppendHello(nil, &encoding.Hello{Version: encoding.Version, Layout: 1, RingBytes: ipc.MinRingBytes, RoomBell: 128})
 	for i := range local.MaxHandshakes + 6 {
-		f, letGo := lingering(t)
+		f, letGo := lingertest.ForTest(t)
 		defer letGo()
 		sock := dial()
 		defer sock.Close()

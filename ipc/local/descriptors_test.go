@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -101,6 +103,56 @@ func TestNoDescriptorLeft(t *testing.T) {
 		}
 		ipc.CloseFiles(m.Files)
 		b.Release()
+	}
+}
+
+// TestDialNoDescriptorLeft has the dialer's process reach its limit of descriptors before
+// the listener answers. Dial says so when the time for the greeting is over, although the
+// answer is there and its context has no end.
+func TestDialNoDescriptorLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	ctx := testContext(t)
+	end, _ := ctx.Deadline()
+	if err := l.SetDeadline(end); err != nil {
+		t.Fatal(err)
+	}
+	dialed := make(chan error, 1)
+	go func() {
+		_, err := local.New().Dial(context.Background(), path, &ipc.Options{HandshakeTimeout: 100 * time.Millisecond})
+		dialed <- err
+	}()
+	sock, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	if err := sock.SetDeadline(end); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sock.Read(make([]byte, encoding.MaxHandshake)); err != nil {
+		t.Fatal(err)
+	}
+	limitFiles(t, 4) // fewer than are open
+	if _, _, err := sock.WriteMsgUnix([]byte("answer"), unix.UnixRights(ipc.Number(null), ipc.Number(null)), nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-dialed:
+		if err == nil || !strings.Contains(err.Error(), "no descriptor is left: this process may have 4 descriptors, raise it by ulimit -n") {
+			t.Errorf("%v, expected that no descriptor is left, and the limit", err)
+		}
+	case <-ctx.Done():
+		t.Error("Dial waits on")
 	}
 }
 

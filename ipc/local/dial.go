@@ -216,11 +216,12 @@ func inTime(ctx context.Context, sock *net.UnixConn, timeout time.Duration, f fu
 
 // hearListener waits for what the listener says, up to the socket's deadline. It takes
 // also what came in time and was not read, for this process waited for a processor, and
-// waits on while the listener's process waits for one or computes.
+// waits on while the listener's process waits for one or computes. If this process has no
+// descriptor for what the listener sent, waiting on is of no use.
 func hearListener(ctx context.Context, sock *net.UnixConn, pid int, timeout time.Duration, st *steps) (data []byte, files []*os.File, err error) {
 	for {
 		data, files, err = recvGreeting(sock)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errShort) || ctx.Err() != nil {
 			return data, files, err
 		}
 		if !goesOn(ctx, sock, pid) {

@@ -8,11 +8,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // ErrUnsafeDir is returned by PrepareDir and Listen for a directory in which other users
 // can create or replace files.
 var ErrUnsafeDir = errors.New("local: unsafe directory")
+
+// ErrNoDir is returned by PrepareDir and Listen where the directory can't be made or is
+// not to be written to.
+var ErrNoDir = errors.New("local: no directory for sockets")
 
 // Dir is where the sockets of this user lie: DirIn of $XDG_RUNTIME_DIR, which is how the
 // system tells a user's processes where such things belong, so that they find each other.
@@ -32,12 +38,18 @@ func DirIn(runtimeDir string) string {
 func DispatcherAddr(dir string) string { return filepath.Join(dir, "dispatcher") }
 
 // PrepareDir makes the directory with mode 0700 if it is missing, and checks that it
-// belongs to this user and that no other can write to it: ErrUnsafeDir otherwise.
+// belongs to this user and that no other can write to it: ErrUnsafeDir otherwise. It
+// returns ErrNoDir if it cannot make it.
 func PrepareDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("local: %w", err)
+		return noDir(dir, err)
 	}
 	return checkDir(dir)
+}
+
+// noDir is the error of a file that cannot be made in dir, or of dir itself.
+func noDir(dir string, err error) error {
+	return fmt.Errorf("%w: %w; %s", ErrNoDir, limits.Written(dir, err), remedy(dir))
 }
 
 // checkDir checks the directory itself and does not follow a link: in /tmp the link could

@@ -18,8 +18,9 @@ import (
 
 // oobSize holds the control messages of a datagram with MaxFiles descriptors, and one
 // more, so that too many are seen also where MSG_CTRUNC is lost on the way (qemu-user
-// does so).
-func oobSize() int { return unix.CmsgSpace(4 * (ipc.MaxFiles + 1)) }
+// does so). A descriptor of the sender's process, which no peer may have the kernel add,
+// has room behind them: it would be cut off as if this process had no descriptor left.
+func oobSize() int { return unix.CmsgSpace(4*(ipc.MaxFiles+1)) + unix.CmsgSpace(4) }
 
 // sendFiles sends one datagram with descriptors. The files stay open. It waits while more
 // descriptors of this user are on their way, between any processes, than this one may
@@ -125,22 +126,23 @@ func recvGreeting(sock *net.UnixConn) (data []byte, files []*os.File, err error)
 	}
 }
 
-// parseFiles makes files of every descriptor in the control messages.
+// parseFiles makes files of every descriptor in the control messages, also where it
+// returns an error: ErrCorrupt for a control message of another type. This process asks
+// for none, but a peer may have a descriptor of the same socket and set its options.
 func parseFiles(oob []byte) (files []*os.File, err error) {
 	if len(oob) == 0 {
 		return nil, nil
 	}
+	for _, fd := range ipc.Descriptors(oob) {
+		files = append(files, os.NewFile(uintptr(fd), "shared"))
+	}
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return nil, fmt.Errorf("%w: control message: %w", ipc.ErrCorrupt, err)
+		return files, fmt.Errorf("%w: control message: %w", ipc.ErrCorrupt, err)
 	}
-	for i := range msgs {
-		fds, err := unix.ParseUnixRights(&msgs[i])
-		if err != nil {
-			continue // of another type; asked for none
-		}
-		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "shared"))
+	for _, m := range msgs {
+		if m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS {
+			return files, fmt.Errorf("%w: control message of level %d and type %d, expected descriptors alone", ipc.ErrCorrupt, m.Header.Level, m.Header.Type)
 		}
 	}
 	return files, nil

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +31,9 @@ func takeLock(path string) (*lock, error) {
 	name := path + lockSuffix
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
+			return nil, noDir(filepath.Dir(path), err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("local: %w", err)
 		}

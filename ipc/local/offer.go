@@ -68,7 +68,7 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (ipc.Conn, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
-		f.Close()
+		ipc.CloseFiles([]*os.File{f})
 		return nil, err
 	}
 	sock, err := socketOf(f)
@@ -83,16 +83,17 @@ func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (
 	return c, nil
 }
 
-// socketOf makes a socket of a descriptor, which is closed.
+// socketOf returns the socket of a descriptor, and closes the descriptor.
 func socketOf(f *os.File) (*net.UnixConn, error) {
-	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
+		ipc.CloseFiles([]*os.File{f})
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
 	}
+	f.Close() // c has another descriptor of the same socket
 	sock, ok := c.(*net.UnixConn)
 	if !ok || sock.LocalAddr().Network() != "unixpacket" {
-		c.Close()
+		ipc.CloseSocket(c)
 		return nil, fmt.Errorf("%w: a socket of %s, expected one of a pair of unixpacket", ipc.ErrCorrupt, c.LocalAddr().Network())
 	}
 	return sock, nil

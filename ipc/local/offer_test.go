@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,7 +128,8 @@ func TestOfferIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestTakeChecks: what is no offer is an error, and closed.
+// TestTakeChecks wants Take to return an error for descriptors that are no offer, and to
+// close them soon.
 func TestTakeChecks(t *testing.T) {
 	ctx := offerContext(t)
 	file, err := os.Create(t.TempDir() + "/file")
@@ -152,8 +155,70 @@ func TestTakeChecks(t *testing.T) {
 		if conn, err := local.New().Take(ctx, c.f, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, %v; expected %v", name, conn, err, c.want)
 		}
-		if err := c.f.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("%s: it was left open: %v", name, err)
+		for ipc.Number(c.f) != -1 {
+			if runtime.Gosched(); ctx.Err() != nil {
+				t.Fatalf("%s: it was left open", name)
+			}
+		}
+	}
+}
+
+// TestOptionsOfTaken: a process that handed on the descriptor of an offer has the kernel
+// add to the datagrams of the socket. The conn of the process that took it ends, and no
+// descriptor is left.
+func TestOptionsOfTaken(t *testing.T) {
+	ctx := offerContext(t)
+	open := own(t)[0]
+	for name, option := range map[string]int{"the sender's process": unix.SO_PASSPIDFD, "its credentials": unix.SO_PASSCRED} {
+		for _, early := range []bool{true, false} {
+			theirs, cancel, end := offer(t, nil)
+			held, err := ipc.Duplicate(theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := func() {
+				if err := unix.SetsockoptInt(held, unix.SOL_SOCKET, option, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if early {
+				set()
+			}
+			b, err := local.New().Take(ctx, theirs, nil)
+			if early {
+				if !errors.Is(err, ipc.ErrCorrupt) {
+					t.Errorf("%s: Take: %v, expected ErrCorrupt", name, err)
+				}
+				unix.Close(held)
+				cancel()
+				if m := <-end; m.conn != nil {
+					m.conn.Close()
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := (<-end).conn
+			set()
+			if _, err := a.Reserve(ctx, 1, 8); err != nil {
+				t.Fatal(err)
+			}
+			// b may find out before the message is complete.
+			if err := a.Commit(slices.Repeat([]*os.File{os.Stderr}, ipc.MaxFiles)...); err != nil && !errors.Is(err, ipc.ErrPeerGone) {
+				t.Fatal(err)
+			}
+			if m, err := b.Recv(ctx); !errors.Is(err, ipc.ErrCorrupt) {
+				t.Errorf("%s: a message with %d files: %v, expected ErrCorrupt", name, len(m.Files), err)
+			}
+			unix.Close(held)
+			a.Close()
+			b.Close()
+		}
+	}
+	for own(t)[0] > open {
+		if runtime.Gosched(); ctx.Err() != nil {
+			t.Fatalf("%d descriptors, %d before", own(t)[0], open)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/encoding"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 )
 
 // helperDial dials args[0] and says how that went.
@@ -95,9 +96,7 @@ func helperFlight(ctx context.Context, _ []string) error {
 // TestDescriptorsOnTheirWay runs helperFlight as a user without privileges, whom alone
 // the kernel counts them for.
 func TestDescriptorsOnTheirWay(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("becoming a user that has no other process needs root")
-	}
+	limitstest.NeedRoot(t, os.Getenv, "becoming a user that has no other process")
 	ctx := testContext(t)
 	dir := socketDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -119,9 +118,7 @@ func TestDescriptorsOnTheirWay(t *testing.T) {
 // primary group it is. All others are refused with one line on either side, and counted
 // if they reached the listener.
 func TestOtherUsers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("becoming another user needs root")
-	}
+	limitstest.NeedRoot(t, os.Getenv, "becoming another user")
 	const other, group, elsewhere = 54321, 54322, 54323
 	ctx := testContext(t)
 	dir := socketDir(t)

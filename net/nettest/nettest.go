@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // ErrNotAllowed is returned to processes that may not make namespaces: those without
@@ -181,13 +183,12 @@ func (h *Host) Close() {
 	_ = h.wait()
 }
 
-// Need fails t for an error, but skips it where namespaces are not allowed. If getenv,
-// which is os.Getenv, finds TESTS_NEED_ROOT, which promises that they are, that fails
-// too.
+// Need fails t for an error. Where namespaces are not allowed see [testneeds.Root].
+// getenv is os.Getenv.
 func Need(t testing.TB, getenv func(string) string, err error) {
 	t.Helper()
-	if errors.Is(err, ErrNotAllowed) && getenv("TESTS_NEED_ROOT") == "" {
-		t.Skipf("two hosts can't be played here: %v", err)
+	if errors.Is(err, ErrNotAllowed) {
+		testneeds.Root.Skipf(t, getenv, "two hosts can't be played here: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -157,6 +157,7 @@ func (m *mesh) connect(ctx context.Context) (err error) {
 		return err
 	}
 	defer m.place.close()
+	m.place.ranks = m.Size
 	if m.cards, err = swap(ctx, &m.MeshOptions, &mine, (*card).check); err != nil {
 		return err
 	}

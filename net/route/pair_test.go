@@ -237,7 +237,7 @@ func FuzzPair(f *testing.F) {
 		}
 		for _, addr := range addrs {
 			if ap, err := netip.ParseAddrPort(addr); err == nil && !ap.Addr().IsLoopback() {
-				t.Skip("another host")
+				return // another host
 			}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -15,6 +15,11 @@ const (
 	// everything does not keep us from the next transport.
 	attemptTimeout = 3 * time.Second
 
+	// timeOfRank is how much longer an attempt on this host may take for each rank. Such
+	// an address swallows nothing, but where many ranks share few cores, each waits for
+	// the greetings of all.
+	timeOfRank = 100 * time.Millisecond
+
 	// parallelDials bounds the ranks that are dialed at a time.
 	parallelDials = 16
 
@@ -55,6 +60,15 @@ type place struct {
 	card      *card
 	listeners []ipc.Listener
 	arrived   map[meeting]ipc.Conn
+	ranks     int // that meet
+}
+
+// patience bounds an attempt, at an address of this host or of another.
+func (p *place) patience(near bool) time.Duration {
+	if near {
+		return attemptTimeout + time.Duration(p.ranks)*timeOfRank
+	}
+	return attemptTimeout
 }
 
 // listen opens a listener with every transport of order and puts their addresses on the
@@ -95,9 +109,10 @@ func (p *place) close() {
 	}
 }
 
-// accept returns the conn of a meeting.
+// accept returns the conn of a meeting, which the other end says that it has: it is on
+// its way, as on this host.
 func (p *place) accept(ctx context.Context, want meeting) (ipc.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.patience(true))
 	defer cancel()
 	if err := p.options.Waiter.Wait(ctx, func() bool {
 		for _, l := range p.listeners {
@@ -163,7 +178,7 @@ func (p *place) dial(ctx context.Context, order []ipc.Transport, to *card) attem
 		if len(addrs) == 0 {
 			continue
 		}
-		all, cancel := context.WithTimeout(ctx, attemptTimeout)
+		all, cancel := context.WithTimeout(ctx, p.patience(t.SharesMemory()))
 		results := make(chan attempt, len(addrs))
 		for via, addr := range addrs {
 			go func() {

@@ -85,11 +85,8 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		return nil, err
 	}
 	nl, err := net.Listen("tcp", addr)
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("%w: %s", ipc.ErrAddrInUse, addr)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("tcp: %w", err)
+		return nil, unlistened(addr, err)
 	}
 	if len(o.Secret) == 0 && needsSecret(nl.Addr()) {
 		nl.Close()
@@ -112,6 +109,19 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 	go l.accept()
 	go l.admitStrangers()
 	return l, nil
+}
+
+// unlistened is the error of listening at addr: ErrAddrInUse if a process has the port. 0
+// asks for any port, which no process has.
+func unlistened(addr string, err error) error {
+	_, port, _ := net.SplitHostPort(addr)
+	switch inUse := errors.Is(err, unix.EADDRINUSE); {
+	case inUse && port == "0":
+		return fmt.Errorf("tcp: %w: %s", err, noPort)
+	case inUse:
+		return fmt.Errorf("%w: %s", ipc.ErrAddrInUse, addr)
+	}
+	return fmt.Errorf("tcp: %w", err)
 }
 
 func (l *listener) Addr() string { return l.sock.Addr().String() }

@@ -153,19 +153,49 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (greete
 	return c, w, err
 }
 
+// noPort says what to do where the kernel finds no port for this end of a connection or
+// for a listener.
+const noPort = "this host has no port left: have fewer connections, or more ports (sysctl net.ipv4.ip_local_port_range)"
+
+// unconnected is the error of connecting to addr: ErrNoListener if no process can listen
+// there.
+func unconnected(addr string, err error) error {
+	refused, noAddr := errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EADDRNOTAVAIL)
+	if !refused && !noAddr {
+		return err
+	}
+	to := addr
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err // without the address, which Dial's error has
+		if op.Addr != nil {
+			to = op.Addr.String() // no name
+		}
+	}
+	if _, port, _ := net.SplitHostPort(addr); noAddr && port != "0" && hasSource(to) {
+		return fmt.Errorf("%w: %s", err, noPort)
+	}
+	return fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
+}
+
+// hasSource reports whether this host has an address of its own from which it can send
+// to addr. One without IPv6 has none for [::1], and the kernel's error is the same as for
+// want of a port. UDP has ports of its own, and its connect sends nothing.
+func hasSource(addr string) bool {
+	c, err := net.Dial("udp", addr)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
 // greetListener is connect that says by busy whether the listener was busy when it was
 // last heard.
 func greetListener(ctx context.Context, addr string, o *ipc.Options, h *hello, busy **ipc.BusyError) (greeted, welcome, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", addr)
-	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EADDRNOTAVAIL) {
-		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err // without the address, which Dial's error has
-		}
-		return greeted{}, welcome{}, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
-	}
 	if err != nil {
-		return greeted{}, welcome{}, err
+		return greeted{}, welcome{}, unconnected(addr, err)
 	}
 	c := nc.(*net.TCPConn)
 	_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
