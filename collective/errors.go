@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/collective/internal/tagged"
 	"github.com/ringside-go/ringside/collective/protocol"
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Errors of calls that began, inside an [Error].
@@ -83,7 +84,7 @@ func (e *Error) Error() string {
 	}
 	text := fmt.Sprintf("%s: rank %d%s on host %q: %v", e.Call, e.Rank, name, e.Host, e.Err)
 	if e.Flight != "" {
-		text += "; this rank's last calls are in " + e.Flight
+		text += "; this rank's last calls are in " + plain.Name(e.Flight)
 	}
 	return text
 }

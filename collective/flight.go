@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective/protocol"
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 const (
@@ -171,19 +173,19 @@ func flightPath(folder, who, kind string, now time.Time) string {
 // it is whole.
 func writeNew(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+		return plain.Path(err)
 	}
 	part := path + flightPart
 	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return plain.Path(err)
 	}
 	_, err = out.WriteString(text)
 	if err = errors.Join(err, out.Close()); err == nil {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(part))
+		return errors.Join(plain.Path(limits.Written(path, err)), plain.Path(os.Remove(part)))
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func writeNew(path, text string) error {
 func pruneFlights(dir, kind string, keep int) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return plain.Path(err)
 	}
 	all = slices.DeleteFunc(all, func(e os.DirEntry) bool {
 		rest, ours := strings.CutPrefix(e.Name(), flightPrefix)
@@ -211,7 +213,7 @@ func pruneFlights(dir, kind string, keep int) error {
 	for _, e := range all[:max(len(all)-keep, 0)] {
 		// another rank may have removed it
 		if errOne := os.Remove(filepath.Join(dir, e.Name())); errOne != nil && !errors.Is(errOne, os.ErrNotExist) {
-			err = cmp.Or(err, errOne)
+			err = cmp.Or(err, plain.Path(errOne))
 		}
 	}
 	return err

@@ -14,9 +14,16 @@ func NearWays() int {
 		// leaves of the same layout: a cache for every subleaf
 		intelCaches, amdCaches = 4, 0x8000001d
 		dataCache              = 1 // eax, bits 0 to 4: its type; bits 5 to 7: its level
+		// AMD's of this cache alone, which hypervisors that hide the other keep
+		amdNear = 0x80000005
+		full    = 0xff // in place of a number: every line can be at every place
 	)
+	has := func(leaf uint32) bool {
+		last, _, _, _ := cpuid(leaf&0x80000000, 0)
+		return last >= leaf
+	}
 	for _, leaf := range []uint32{intelCaches, amdCaches} {
-		if last, _, _, _ := cpuid(leaf&0x80000000, 0); last < leaf {
+		if !has(leaf) {
 			continue
 		}
 		for sub := range uint32(8) {
@@ -27,6 +34,11 @@ func NearWays() int {
 			if eax&0x1f == dataCache && eax>>5&7 == 1 {
 				return int(ebx>>22) + 1
 			}
+		}
+	}
+	if has(amdNear) {
+		if _, _, ecx, _ := cpuid(amdNear, 0); ecx>>16&0xff != 0 && ecx>>16&0xff != full {
+			return int(ecx >> 16 & 0xff)
 		}
 	}
 	return 8

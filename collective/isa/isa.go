@@ -19,16 +19,18 @@ const (
 	AVX2
 	// amd64 with AVX-512 F, BW, DQ and VL (Intel since 2017, AMD since 2022)
 	AVX512
+	// AVX512 with AVX512_BF16 and AMX's tiles of bfloat16 (Intel servers since 2023)
+	AMX
 	// arm64, all of which have it
 	NEON
 )
 
-var names = [...]string{Go: "go", AVX2: "avx2", AVX512: "avx512", NEON: "neon"}
+var names = [...]string{Go: "go", AVX2: "avx2", AVX512: "avx512", AMX: "amx", NEON: "neon"}
 
 // ErrLevel is returned when a text names no level.
 var ErrLevel = errors.New("isa: unknown level")
 
-// String returns "go", "avx2", "avx512" or "neon".
+// String returns "go", "avx2", "avx512", "amx" or "neon".
 func (l Level) String() string {
 	if int(l) < len(names) {
 		return names[l]
@@ -44,7 +46,7 @@ func Parse(s string) (Level, error) {
 			return Level(l), nil
 		}
 	}
-	return Go, fmt.Errorf("%w: %q, want go, avx2, avx512 or neon", ErrLevel, s)
+	return Go, fmt.Errorf("%w: %q, want go, avx2, avx512, amx or neon", ErrLevel, s)
 }
 
 // Levels returns the levels that this machine runs, lowest first. It always holds [Go].

@@ -10,6 +10,10 @@ var (
 	// ErrOption is returned by Run for an option outside its range, and by ParseHosts.
 	ErrOption = errors.New("launch: bad option")
 
+	// ErrThreads is returned by Run where limits of the user or of the control group
+	// leave too few threads for the ranks of this host.
+	ErrThreads = errors.New("launch: too few threads")
+
 	// ErrFailed is what a *RankError is.
 	ErrFailed = errors.New("launch: rank failed")
 )

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 const (
@@ -119,11 +121,11 @@ func unpackEvents(from io.Reader, dir string, most int64) error {
 		}
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return err
+			return plain.Path(err)
 		}
 		_, err = io.Copy(f, in)
 		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("its file %.40q: %w", name, err)
+			return fmt.Errorf("its file %.40q: %w", name, plain.Path(err))
 		}
 	}
 }

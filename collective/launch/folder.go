@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // folderPrefix begins the names of runs' folders in the runtime folder.
@@ -28,7 +31,7 @@ func makeFolder(parent string) (*folder, error) {
 	for {
 		path, err := os.MkdirTemp(parent, folderPrefix)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w; set XDG_RUNTIME_DIR to a directory of this user's own that can be written", plain.Path(limits.Written(parent, err)))
 		}
 		f, err := hold(path)
 		if f != nil || err != nil {
@@ -45,7 +48,7 @@ func hold(path string) (*folder, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, plain.Path(err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
@@ -59,14 +62,14 @@ func hold(path string) (*folder, error) {
 		return nil, nil
 	}
 	file.Close()
-	return nil, fmt.Errorf("locking %s: %w", path, err)
+	return nil, fmt.Errorf("locking %s: %w", plain.Name(path), plain.Path(err))
 }
 
 // sweep removes the folders that are not locked.
 func sweep(parent string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return err
+		return plain.Path(err)
 	}
 	for _, e := range entries {
 		if match, _ := filepath.Match(folderPrefix+"[0-9]*", e.Name()); !match || !e.IsDir() {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os/exec"
 	"syscall"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // keepScript reads which process groups there are and, when the launcher's end of the
@@ -39,7 +41,7 @@ func newKeeper(log *slog.Logger) *keeper {
 		err = k.cmd.Start()
 	}
 	if err != nil {
-		log.Warn("what ranks start will outlive a launcher that is killed", "err", err)
+		log.Warn("what ranks start will outlive a launcher that is killed", "err", limits.Started(err))
 		return nil
 	}
 	return k

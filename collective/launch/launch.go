@@ -2,10 +2,12 @@ package launch
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // slowEnd is how long the others may take to end after a rank has failed before that is
@@ -27,7 +29,7 @@ type Summary struct {
 
 // Run starts all ranks and returns when all have ended: nil if they ended well, a
 // *RankError for the one whose failure began it, or the context's error. The summary is
-// nil only for ErrOption.
+// nil only for ErrOption and ErrThreads.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	s, err := settle(o)
 	if err != nil {
@@ -35,6 +37,9 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	if s.folder != nil {
 		defer s.folder.remove()
+	}
+	if err := enoughThreads(limits.Machine{}.Threads(threadsOf(s.here())), s.here()); err != nil {
+		return nil, err
 	}
 	sum := &Summary{Ranks: s.Ranks, Hosts: s.hosts, Failures: []*RankError{}}
 	begin := time.Now()
@@ -45,7 +50,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 		sum.FetchSeconds = s.fetchEvents().Seconds()
 	}()
 	var k *keeper
-	if slices.ContainsFunc(s.places, func(p place) bool { return p.name == Localhost }) {
+	if s.here() > 0 {
 		k = newKeeper(s.Logger)
 		defer k.close()
 	}
@@ -67,6 +72,38 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 		sum.Restarts++
 		s.Logger.Warn("starting all ranks again", "after", failed.Error(), "restart", sum.Restarts, "of", s.Restarts)
 	}
+}
+
+// here returns how many ranks are on this host.
+func (s *settled) here() (n int) {
+	for _, p := range s.places {
+		if p.name == Localhost {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	// threadsOfRank is how many threads a local rank takes at least: one of its own, and
+	// one of this process that waits for its end.
+	threadsOfRank = 2
+
+	// threadsOfOwn is how many threads this process starts, and one of the shell that
+	// outlives it.
+	threadsOfOwn = 8
+)
+
+// threadsOf returns how many threads so many ranks need.
+func threadsOf(ranks int) int { return threadsOfOwn + ranks*threadsOfRank }
+
+// enoughThreads returns ErrThreads where so many ranks can't all be started. The Go
+// runtime ends a process that finds no thread, and this one's ranks with it.
+func enoughThreads(t limits.Threads, ranks int) error {
+	if need := threadsOf(ranks); ranks > 0 && t.Free < need {
+		return fmt.Errorf("%w: %d ranks here need %d at least, and %v: %s, and by as many as the program has", ErrThreads, ranks, need, t, t.Raise(need))
+	}
+	return nil
 }
 
 // attempt starts all ranks once and waits until all have ended. It returns the error of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // DefaultGrace is how long a rank has to end by itself.
@@ -156,7 +157,7 @@ func settle(o Options) (*settled, error) {
 	case s.Ranks < 1 || s.Ranks > rendezvous.MaxSize:
 		return nil, fmt.Errorf("%w: %d ranks, expected 1 to %d", ErrOption, s.Ranks, rendezvous.MaxSize)
 	case s.Ranks > room:
-		return nil, fmt.Errorf("%w: %d ranks, and the hosts have room for %d", ErrOption, s.Ranks, room)
+		return nil, fmt.Errorf("%w: %d ranks, and the hosts have room for %d, one on each unless it is said, as in a:2,b:2", ErrOption, s.Ranks, room)
 	case s.Restarts < 0:
 		return nil, fmt.Errorf("%w: %d restarts, expected 0 or more", ErrOption, s.Restarts)
 	case s.Grace < 0:
@@ -218,8 +219,8 @@ func (s *settled) settleMaster() error {
 	}
 	if s.MasterPort == 0 {
 		var err error
-		if s.MasterPort, err = choosePort(here); err != nil {
-			return err
+		if s.MasterPort, err = tcp.FreePort(""); err != nil {
+			return fmt.Errorf("launch: %w", err)
 		}
 	}
 	if !own {
@@ -234,29 +235,13 @@ func (s *settled) settleMaster() error {
 		if n := len(s.socket(s.Restarts)); n > rendezvous.MaxSocketPath {
 			s.folder.remove()
 			s.folder = nil
-			err = fmt.Errorf("a socket's path in %s has %d bytes, expected at most %d: choose a shorter XDG_RUNTIME_DIR", parent, n, rendezvous.MaxSocketPath)
+			err = fmt.Errorf("a socket's path in %s has %d bytes, expected at most %d: choose a shorter XDG_RUNTIME_DIR", plain.Name(parent), n, rendezvous.MaxSocketPath)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("launch: a folder for the rendezvous: %w", err)
 	}
 	return nil
-}
-
-// choosePort finds a port that is free here, or, for another host, one by chance below
-// Linux's ephemeral ones.
-func choosePort(here bool) (int, error) {
-	if !here {
-		var b [2]byte
-		rand.Read(b[:])
-		return 20000 + (int(b[0])<<8|int(b[1]))%10000, nil
-	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("launch: a port: %w", err)
-	}
-	defer lis.Close()
-	return lis.Addr().(*net.TCPAddr).Port, nil
 }
 
 // lookup finds a variable, the last where there are several.

@@ -2,8 +2,10 @@ package launch
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // rank is a running process.
@@ -86,7 +91,7 @@ func (s *settled) start(t thread, k *keeper, p place, epoch int, mu *sync.Mutex,
 	said.begin()
 	if err != nil {
 		said.end()
-		return nil, fmt.Errorf("launch: starting rank %d on %s: %w", p.rank, p.name, err)
+		return nil, fmt.Errorf("launch: starting rank %d on %s: %w%s", p.rank, p.name, plain.Path(limits.Started(err)), unstarted(r.cmd.Path, err))
 	}
 	if r.stdin == nil {
 		k.begin(r.cmd.Process.Pid)
@@ -318,3 +323,19 @@ func (t thread) do(f func() error) error {
 }
 
 func (t thread) close() { close(t) }
+
+// unstarted says what to do about the program at path, whose start failed with err.
+func unstarted(path string, err error) string {
+	st, missing := os.Stat(path)
+	switch {
+	case missing == nil && st.IsDir():
+		return "; it is a folder, expected a program"
+	case missing == nil && errors.Is(err, fs.ErrPermission):
+		return "; chmod +x lets it run"
+	case missing == nil && errors.Is(err, fs.ErrNotExist):
+		return "; it is there, but the interpreter that its first line names, or its loader, is not"
+	case errors.Is(err, exec.ErrNotFound):
+		return "; a program that is in no folder of $PATH needs its path, as ./" + path
+	}
+	return ""
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 // guard is when a test counts as hanging.
@@ -39,15 +40,13 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := tcp.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lis.Close()
-	return lis.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // worlds gives every kind of address.

@@ -18,8 +18,11 @@ type Set struct {
 // Best returns the kernels of the highest level that this machine can run and that there
 // are kernels for.
 func Best() Set {
-	if best := isa.Best(); best == AVX2 || best == AVX512 {
+	switch best := isa.Best(); best {
+	case AVX2, AVX512:
 		return Set{best, isa.BrainFloat()}
+	case isa.AMX: // which has nothing for sums of vectors
+		return Set{AVX512, isa.BrainFloat()}
 	}
 	return Set{}
 }

@@ -137,6 +137,10 @@ func (c *engine) compared(p int, n protocol.Notice) *protocol.PeerError {
 	if mine.Kind == protocol.NoKind {
 		mine = c.call
 	}
+	// This rank has forgotten its call, and another rank's is the one that differs.
+	if mine.Seq > n.Call.Seq && n.Rank != c.rank {
+		mine = n.Call
+	}
 	switch {
 	case mine.Kind == protocol.NoKind: // the next call compares
 		if len(c.held) < c.n {

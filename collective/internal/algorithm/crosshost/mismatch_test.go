@@ -153,3 +153,28 @@ func TestMismatchIdle(t *testing.T) {
 		}
 	}
 }
+
+// TestMismatchForgotten wants a rank that has forgotten the call in question, because it
+// has gone on for so long, to blame the rank that the others blame.
+func TestMismatchForgotten(t *testing.T) {
+	sum := func(seq uint64, root int32) protocol.Call {
+		return protocol.Call{Seq: seq, Kind: protocol.Reduce, Op: element.Sum, DType: element.F32, Count: 10, Root: root}
+	}
+	c := fakeWorld(t, 3, Options{})[2]
+	c.call = sum(9, 1)
+	c.past[9%len(c.past)] = c.call
+	for name, n := range map[string]protocol.Notice{
+		"not known":   {Reason: protocol.Mismatched, Rank: 0, Call: sum(1, 1)},
+		"known":       {Reason: protocol.Mismatched, Rank: 0, Call: sum(1, 1), Theirs: sum(1, 0)},
+		"this rank's": {Reason: protocol.Mismatched, Rank: 2, Call: sum(1, 1)},
+	} {
+		e := c.compared(1, n)
+		blamed := n.Rank
+		if n.Rank == c.rank {
+			blamed = 1
+		}
+		if e == nil || e.Rank != blamed || (e.Err == errUnsettled) != (name == "not known") {
+			t.Errorf("%s: %+v, expected that rank %d is blamed", name, e, blamed)
+		}
+	}
+}

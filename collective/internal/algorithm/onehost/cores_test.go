@@ -1,11 +1,11 @@
 package onehost
 
 import (
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/isa/isatest"
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
@@ -36,12 +36,7 @@ func TestLessCrowded(t *testing.T) {
 
 // TestCoreNow: it is what the kernel takes for the number of the core.
 func TestCoreNow(t *testing.T) {
-	if !hasCoreNow() {
-		if runtime.GOARCH == "amd64" {
-			t.Log("a processor without RDTSCP")
-		}
-		return
-	}
+	isatest.NeedFlag(t, "rdtscp", hasCoreNow())
 	seen := map[uint64]bool{}
 	for n := range local.Cores() {
 		unbind, err := local.Bind(n)

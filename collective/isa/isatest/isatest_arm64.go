@@ -1,0 +1,14 @@
+package isatest
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/isa"
+)
+
+// Levels returns the levels that every machine of the kind runs, lowest first.
+func Levels(testing.TB) []isa.Level { return []isa.Level{isa.Go, isa.NEON} }
+
+func brainFloat(testing.TB) bool { return false }
+
+func lists(testing.TB, ...string) bool { return false }
