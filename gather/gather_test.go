@@ -686,8 +686,8 @@ func TestSpoolFull(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if got.err != nil || got.weights != want.weights || got.result.Reasons[3] != outcome.Network || !strings.Contains(got.result.Details[3], syscall.EFBIG.Error()) {
-		t.Errorf("%v, weights %s, expected %s; peer 3: %v, %s, expected NETWORK and why", got.err, got.weights, want.weights, got.result.Reasons[3], got.result.Details[3])
+	if got.err != nil || got.weights != want.weights || got.result.Reasons[3] != outcome.Spool || !strings.Contains(got.result.Details[3], syscall.EFBIG.Error()) {
+		t.Errorf("%v, weights %s, expected %s; peer 3: %v, %s, expected SPOOL and why", got.err, got.weights, want.weights, got.result.Reasons[3], got.result.Details[3])
 	}
 }
 

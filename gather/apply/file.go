@@ -13,6 +13,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/gather"
 	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
@@ -103,11 +105,11 @@ func (f *file) begin() error {
 	want := journal{Phase: updating, Window: f.r.Window, Result: f.r.Digest(), Config: fmt.Sprintf("%+v", f.o.Optimizer)}
 	switch {
 	case j != nil && j.Phase == finished && f.r.Window <= j.Window:
-		return fmt.Errorf("%w: window %d, %s has window %d", ErrAlreadyApplied, f.r.Window, f.path, j.Window)
+		return fmt.Errorf("%w: window %d, %s has window %d", ErrAlreadyApplied, f.r.Window, plain.Name(f.path), j.Window)
 	case j != nil && j.Phase != finished:
 		if j.Window != want.Window || j.Result != want.Result || j.Config != want.Config {
 			return fmt.Errorf("%w: %s: window %d, result %v, %s was begun; expected to go on with it, not with window %d, result %v, %s",
-				ErrJournal, f.path, j.Window, j.Result, j.Config, want.Window, want.Result, want.Config)
+				ErrJournal, plain.Name(f.path), j.Window, j.Result, j.Config, want.Window, want.Result, want.Config)
 		}
 		f.j = *j
 		return nil
@@ -145,23 +147,26 @@ func (f *file) create(suffix string) error {
 	}
 	src, err := os.Open(old)
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return fmt.Errorf("apply: %w", plain.Path(err))
 	}
 	defer src.Close()
 	model, err := os.Stat(f.path)
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return fmt.Errorf("apply: %w", plain.Path(err))
 	}
 	dst, err := os.OpenFile(old+newSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return fmt.Errorf("apply: %w", plain.Path(err))
 	}
 	// it takes the model's place, and is written to
 	err = dst.Chmod(model.Mode().Perm() | 0o600)
 	if err == nil {
 		_, err = io.Copy(dst, src)
 	}
-	return errors.Join(err, dst.Sync(), dst.Close())
+	if err = limits.Written(old, errors.Join(err, dst.Sync(), dst.Close())); err != nil {
+		return errors.Join(fmt.Errorf("apply: %w", plain.Path(err)), plain.Path(os.Remove(dst.Name())))
+	}
+	return nil
 }
 
 // zeros makes the momentum of a model that has none, in F32.
@@ -228,7 +233,7 @@ func (f *file) commit() error {
 	for _, suffix := range f.suffixes() {
 		err := os.Rename(f.path+suffix+newSuffix, f.path+suffix)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("apply: %w", err)
+			return fmt.Errorf("apply: %w", plain.Path(err))
 		}
 	}
 	f.j.Phase = finished
@@ -255,7 +260,7 @@ func openFrom(path string, m *codec.Manifest) (*safetensors.File, []safetensors.
 		q := &m.Params[i]
 		t, err := from.Lookup(q.Name)
 		if err == nil && (t.Elements() != q.Elements() || size(t.DType) == 0) {
-			err = fmt.Errorf("apply: %s: %s is %s %v, expected F32, F16 or BF16 %v", path, q.Name, t.DType, t.Shape, q.Shape)
+			err = fmt.Errorf("apply: %s: %s is %s %v, expected F32, F16 or BF16 %v", plain.Name(path), plain.Name(q.Name), t.DType, t.Shape, q.Shape)
 		}
 		if err != nil {
 			from.Close()
@@ -277,7 +282,7 @@ func openPair(path string, m *codec.Manifest) (*pair, error) {
 	}
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("apply: %w", err)
+		return nil, fmt.Errorf("apply: %w", plain.Path(err))
 	}
 	return p, nil
 }
@@ -326,7 +331,7 @@ func (p *pair) Read(q *codec.Param, i, from, n int, dst []float32) error {
 	return p.each(q, i, from, n, func(off int64, row, rows, at int) error {
 		p.buf = resize(p.buf, rows*q.W*size(t))
 		if _, err := p.src.ReadAt(p.buf, off); err != nil {
-			return fmt.Errorf("apply: reading %s: %w", q.Name, err)
+			return fmt.Errorf("apply: reading %s: %w", plain.Name(q.Name), plain.Path(err))
 		}
 		for k := range rows {
 			t.Widen(dst[(row+k)*q.TotalK+at:][:q.W], p.buf[k*q.W*size(t):])
@@ -344,7 +349,7 @@ func (p *pair) Write(q *codec.Param, i, from, n int, src []float32) error {
 			narrow(p.buf[k*q.W*size(t):], src[(row+k)*q.TotalK+at:][:q.W], t)
 		}
 		if _, err := p.to.WriteAt(p.buf, off); err != nil {
-			return fmt.Errorf("apply: writing %s: %w", q.Name, err)
+			return fmt.Errorf("apply: writing %s: %w", plain.Name(q.Name), plain.Path(err))
 		}
 		return nil
 	})

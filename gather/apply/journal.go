@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
@@ -50,14 +51,14 @@ func readJournal(path string) (*journal, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, plain.Path(err)
 	}
 	var j journal
 	if err := json.Unmarshal(b, &j); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrJournal, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrJournal, plain.Name(path), err)
 	}
 	if j.Version != journalVersion || j.Next < 0 {
-		return nil, fmt.Errorf("%w: %s: version %d, next parameter %d: expected version %d", ErrJournal, path, j.Version, j.Next, journalVersion)
+		return nil, fmt.Errorf("%w: %s: version %d, next parameter %d: expected version %d", ErrJournal, plain.Name(path), j.Version, j.Next, journalVersion)
 	}
 	return &j, nil
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,19 +106,23 @@ func TestT13Memory(t *testing.T) {
 	}
 	budgets, peers := []int64{64, 16, 4}, []int{8, 64, 256}
 	for _, budget := range budgets {
-		var least, most int64
-		for i, n := range peers {
-			grew, speed, _ := growth(t, n, budget<<20, "")
-			t.Logf("budget %d MiB, %d peers: %.1f MiB, %d values/s", budget, n, float64(grew)/(1<<20), speed)
-			if grew > (budget+12)<<20 {
-				t.Errorf("budget %d MiB, %d peers: the process grew by %d bytes", budget, n, grew)
+		// The growth of a process depends on when its collector last ran, too: a
+		// dependence on the peers would show in each of three tries.
+		differs := int64(math.MaxInt64)
+		for try := 0; try < 3 && differs > 2<<20; try++ {
+			var all []int64
+			for _, n := range peers {
+				grew, speed, _ := growth(t, n, budget<<20, "")
+				t.Logf("budget %d MiB, %d peers: %.1f MiB, %d values/s", budget, n, float64(grew)/(1<<20), speed)
+				if grew > (budget+12)<<20 {
+					t.Errorf("budget %d MiB, %d peers: the process grew by %d bytes", budget, n, grew)
+				}
+				all = append(all, grew)
 			}
-			if least, most = min(least, grew), max(most, grew); i == 0 {
-				least = grew
-			}
+			differs = slices.Max(all) - slices.Min(all)
 		}
-		if most-least > 2<<20 {
-			t.Errorf("budget %d MiB: the growth differs by %d bytes between numbers of peers", budget, most-least)
+		if differs > 2<<20 {
+			t.Errorf("budget %d MiB: the growth differs by %d bytes between numbers of peers", budget, differs)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/gather"
 	"github.com/ringside-go/ringside/gather/agg"
 	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Sizes of tiles.
@@ -163,7 +164,7 @@ func (u *update) check() error {
 	}
 	for i := range u.m.Params {
 		if need := u.need(&u.m.Params[i], 1); need > u.o.Budget {
-			return fmt.Errorf("%w: %s needs %d bytes, the budget is %d", ErrBudget, u.m.Params[i].Name, need, u.o.Budget)
+			return fmt.Errorf("%w: %s needs %d bytes, the budget is %d", ErrBudget, plain.Name(u.m.Params[i].Name), need, u.o.Budget)
 		}
 	}
 	return nil

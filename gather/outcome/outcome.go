@@ -12,8 +12,9 @@ import (
 // Outcome is one outcome. The zero value is OK.
 type Outcome uint8
 
-// The outcomes, in the order in which the specification lists them. Ranks tell each other
-// their numbers: another one is the last.
+// The outcomes, in the order in which the specification lists them, and after those
+// Spool: the rank that fetched the payload could not keep it, which is not the peer's
+// fault. Ranks tell each other their numbers: another one is the last.
 const (
 	OK Outcome = iota
 	NotFound
@@ -42,6 +43,7 @@ const (
 	Banned
 	Duplicate
 	Cancelled
+	Spool
 )
 
 var names = [...]string{
@@ -54,6 +56,7 @@ var names = [...]string{
 	IndexDup: "INDEX_DUP", IndexOrder: "INDEX_ORDER", BadQuant: "BAD_QUANT",
 	CodeRange: "CODE_RANGE", NonFinite: "NONFINITE", NormLimit: "NORM_LIMIT",
 	Banned: "BANNED", Duplicate: "DUPLICATE", Cancelled: "CANCELLED",
+	Spool: "SPOOL",
 }
 
 // All lists the outcomes in the order of their numbers.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // body reads an object over as many requests as it takes: one for each part, and another
@@ -25,7 +26,7 @@ func (b *body) Read(p []byte) (int, error) {
 	for b.err == nil {
 		// a store that does not say sizes
 		if limit := b.w.o.MaxBytes; limit > 0 && b.pos > limit {
-			b.err = outcome.Errorf(outcome.TooLarge, "%s: more than %d bytes", b.w.key, limit)
+			b.err = outcome.Errorf(outcome.TooLarge, "%s: more than %d bytes", plain.Name(b.w.key), limit)
 			break
 		}
 		if b.o.Size >= 0 { // what is behind the end was not asked for
@@ -62,7 +63,7 @@ func (b *body) next(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		s = outcome.Truncated
 	}
-	broken := outcome.Errorf(s, "%s: ended at byte %d of %d: %v", b.w.key, b.pos, size, err)
+	broken := outcome.Errorf(s, "%s: ended at byte %d of %d: %v", plain.Name(b.w.key), b.pos, size, err)
 	etag := b.o.ETag
 	if strings.HasPrefix(etag, "W/") { // a weak one matches nothing
 		etag = ""
@@ -99,7 +100,7 @@ func (b *body) replace(o *Object) error {
 	was := b.o
 	b.o, b.part = o, 0
 	if o.ETag != was.ETag || !o.LastModified.Equal(was.LastModified) || o.Size >= 0 && o.Size != was.Size {
-		return outcome.Errorf(outcome.Changed, "%s: ETag %.80q of %d bytes from byte %d on, was %.80q of %d", b.w.key, o.ETag, o.Size, b.pos, was.ETag, was.Size)
+		return outcome.Errorf(outcome.Changed, "%s: ETag %.80q of %d bytes from byte %d on, was %.80q of %d", plain.Name(b.w.key), o.ETag, o.Size, b.pos, was.ETag, was.Size)
 	}
 	o.Size = was.Size
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Defaults of FetchOptions.
@@ -118,7 +119,7 @@ func (w *fetch) once(ctx context.Context, use func(io.Reader) error) error {
 	case w.slots <- struct{}{}:
 		defer func() { <-w.slots }()
 	case <-ctx.Done():
-		return outcome.Errorf(outcome.Of(context.Cause(ctx)), "%s: %v before a request could be made", w.key, context.Cause(ctx))
+		return outcome.Errorf(outcome.Of(context.Cause(ctx)), "%s: %v before a request could be made", plain.Name(w.key), context.Cause(ctx))
 	}
 	if w.o.Hold > 0 {
 		var cancel context.CancelFunc
@@ -168,13 +169,13 @@ func (w *fetch) allowed() error {
 	t := w.got.LastModified
 	switch {
 	case t.IsZero() && !(w.o.TMin.IsZero() && w.o.TMax.IsZero()):
-		return outcome.Errorf(outcome.TooLate, "%s: the store gives no time of its last change, expected one in the window", w.key)
+		return outcome.Errorf(outcome.TooLate, "%s: the store gives no time of its last change, expected one in the window", plain.Name(w.key))
 	case !w.o.TMin.IsZero() && t.Before(sameSecond(w.o.TMin)):
-		return outcome.Errorf(outcome.TooEarly, "%s: last modified %s, expected from %s", w.key, t.UTC().Format(time.RFC3339), w.o.TMin.UTC().Format(time.RFC3339))
+		return outcome.Errorf(outcome.TooEarly, "%s: last modified %s, expected from %s", plain.Name(w.key), t.UTC().Format(time.RFC3339), w.o.TMin.UTC().Format(time.RFC3339))
 	case !w.o.TMax.IsZero() && t.After(sameSecond(w.o.TMax)):
-		return outcome.Errorf(outcome.TooLate, "%s: last modified %s, expected until %s", w.key, t.UTC().Format(time.RFC3339), w.o.TMax.UTC().Format(time.RFC3339))
+		return outcome.Errorf(outcome.TooLate, "%s: last modified %s, expected until %s", plain.Name(w.key), t.UTC().Format(time.RFC3339), w.o.TMax.UTC().Format(time.RFC3339))
 	case w.o.MaxBytes > 0 && w.got.Size > w.o.MaxBytes:
-		return outcome.Errorf(outcome.TooLarge, "%s: %d bytes, expected at most %d", w.key, w.got.Size, w.o.MaxBytes)
+		return outcome.Errorf(outcome.TooLarge, "%s: %d bytes, expected at most %d", plain.Name(w.key), w.got.Size, w.o.MaxBytes)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // File is a folder whose files are the objects. Keys cannot lead out of it, and no key
@@ -28,11 +30,11 @@ func NewFile(dir string) (*File, error) {
 		return nil, errors.New("store: the name of the folder is empty")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("store: %w", plain.Path(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("store: %w", plain.Path(err))
 	}
 	return &File{root}, nil
 }
@@ -50,7 +52,7 @@ func fileError(key string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ELOOP):
 		s = outcome.Forbidden
 	}
-	return outcome.Errorf(s, "%s: %v", key, err)
+	return outcome.Errorf(s, "%s: %v", plain.Name(key), plain.Path(err))
 }
 
 func checkKey(key string) error {
@@ -90,14 +92,14 @@ func fileObject(f *os.File, seen fs.FileInfo, key string, get Get) (*Object, err
 		return nil, fileError(key, err)
 	}
 	if !info.Mode().IsRegular() || !os.SameFile(seen, info) {
-		return nil, outcome.Errorf(outcome.NotFound, "%s is no regular file", key)
+		return nil, outcome.Errorf(outcome.NotFound, "%s is no regular file", plain.Name(key))
 	}
 	o := &Object{Size: info.Size(), LastModified: info.ModTime(), ETag: fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		o.ETag += "-" + strconv.FormatUint(st.Ino, 10)
 	}
 	if get.IfMatch != "" && get.IfMatch != o.ETag {
-		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", key, o.ETag, get.IfMatch)
+		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", plain.Name(key), o.ETag, get.IfMatch)
 	}
 	n := max(o.Size-get.Off, 0)
 	if get.Len > 0 {
@@ -130,7 +132,7 @@ func (s *File) Put(_ context.Context, key string, r io.Reader, size int64, o *Pu
 	}
 	tmp := path.Join(path.Dir(key), ".put-"+rand.Text())
 	if err := s.write(tmp, r, size); err != nil {
-		return fmt.Errorf("store: %s: %w", key, err)
+		return fmt.Errorf("store: %s: %w", plain.Name(path.Join(s.root.Name(), key)), plain.Path(err))
 	}
 	return s.publish(tmp, key, o)
 }
@@ -148,6 +150,7 @@ func (s *File) write(name string, r io.Reader, size int64) error {
 		err = fmt.Errorf("%d bytes, expected %d", n, size)
 	}
 	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
+		err = limits.Written(s.root.Name(), err)
 		s.root.Remove(name)
 	}
 	return err
@@ -157,16 +160,17 @@ func (s *File) write(name string, r io.Reader, size int64) error {
 func (s *File) publish(tmp, key string, o *PutOptions) error {
 	if o == nil || !o.Exclusive {
 		if err := s.root.Rename(tmp, key); err != nil {
-			return fmt.Errorf("store: %w", err)
+			s.root.Remove(tmp)
+			return fmt.Errorf("store: %w", plain.Path(err))
 		}
 		return nil
 	}
 	err := s.root.Link(tmp, key)
 	s.root.Remove(tmp)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: %s", ErrExists, key)
+		return fmt.Errorf("%w: %s", ErrExists, plain.Name(key))
 	}
-	return err
+	return plain.Path(err)
 }
 
 // List implements Store.
@@ -195,7 +199,7 @@ func (s *File) List(_ context.Context, prefix string) ([]Entry, error) {
 		return nil // one that is gone meanwhile is not listed
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store: listing %s: %w", s.root.Name(), err)
+		return nil, fmt.Errorf("store: listing %s: %w", plain.Name(s.root.Name()), plain.Path(err))
 	}
 	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
 	return out, nil
@@ -221,7 +225,7 @@ func (s *File) CreateUpload(_ context.Context, key string, _ *PutOptions) (strin
 		return "", err
 	}
 	id := strings.ReplaceAll(key, "/", "_") + "-" + rand.Text()
-	return id, s.root.MkdirAll(path.Join(uploadDir, id), 0o755)
+	return id, plain.Path(s.root.MkdirAll(path.Join(uploadDir, id), 0o755))
 }
 
 func partName(id string, n int) (string, error) {
@@ -239,7 +243,7 @@ func (s *File) UploadPart(_ context.Context, key, id string, n int, r io.Reader,
 	}
 	s.root.Remove(name) // of an attempt that broke
 	if err := s.write(name, r, size); err != nil {
-		return "", fmt.Errorf("store: part %d of %s: %w", n, key, err)
+		return "", fmt.Errorf("store: part %d of %s: %w", n, plain.Name(key), plain.Path(err))
 	}
 	return strconv.Itoa(n), nil
 }
@@ -276,7 +280,7 @@ func (s *File) AbortUpload(_ context.Context, _, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.root.RemoveAll(path.Dir(name))
+	return plain.Path(s.root.RemoveAll(path.Dir(name)))
 }
 
 // Uploads implements Uploader.

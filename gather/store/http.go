@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // HTTP is a folder of a web server. It lists nothing; Put needs a server that takes PUT.
@@ -71,14 +72,14 @@ func netError(ctx context.Context, key string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return outcome.Errorf(s, "%s: %v", key, err)
+	return outcome.Errorf(s, "%s: %v", plain.Name(key), err)
 }
 
 // Open implements Store.
 func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	q, err := s.request(ctx, http.MethodGet, key, nil)
 	if err != nil {
-		return nil, outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
+		return nil, outcome.Errorf(outcome.BadFormat, "%s: %v", plain.Name(key), err)
 	}
 	q.Header.Set("Accept-Encoding", "identity")
 	ranged := get.Off > 0 || get.Len > 0
@@ -105,7 +106,7 @@ func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	a.Body.Close()
 	if a.StatusCode == http.StatusOK || a.StatusCode == http.StatusPartialContent {
-		return nil, outcome.Errorf(outcome.Network, "%s: HTTP status %d, Content-Range %.80q: %v from %d on", key, a.StatusCode, a.Header.Get("Content-Range"), errNoRange, get.Off)
+		return nil, outcome.Errorf(outcome.Network, "%s: HTTP status %d, Content-Range %.80q: %v from %d on", plain.Name(key), a.StatusCode, a.Header.Get("Content-Range"), errNoRange, get.Off)
 	}
 	return nil, fromHTTP(a.StatusCode, key, a.Header.Get("Retry-After"))
 }
@@ -134,7 +135,7 @@ func totalOf(header string) int64 {
 func (s *HTTP) Put(ctx context.Context, key string, r io.Reader, size int64, o *PutOptions) error {
 	q, err := s.request(ctx, http.MethodPut, key, r)
 	if err != nil {
-		return outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
+		return outcome.Errorf(outcome.BadFormat, "%s: %v", plain.Name(key), err)
 	}
 	q.ContentLength = size
 	if o != nil && o.Exclusive {
@@ -147,7 +148,7 @@ func (s *HTTP) Put(ctx context.Context, key string, r io.Reader, size int64, o *
 func (s *HTTP) Delete(ctx context.Context, key string) error {
 	q, err := s.request(ctx, http.MethodDelete, key, nil)
 	if err != nil {
-		return outcome.Errorf(outcome.BadFormat, "%s: %v", key, err)
+		return outcome.Errorf(outcome.BadFormat, "%s: %v", plain.Name(key), err)
 	}
 	if err := s.do(ctx, q, key); outcome.Of(err) != outcome.NotFound {
 		return err
@@ -165,7 +166,7 @@ func (s *HTTP) do(ctx context.Context, q *http.Request, key string) error {
 	case a.StatusCode/100 == 2:
 		return nil
 	case a.StatusCode == http.StatusPreconditionFailed && q.Header.Get("If-None-Match") != "":
-		return fmt.Errorf("%w: %s", ErrExists, key)
+		return fmt.Errorf("%w: %s", ErrExists, plain.Name(key))
 	}
 	return fromHTTP(a.StatusCode, key, a.Header.Get("Retry-After"))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Mem is a store in memory. The zero value is empty and ready.
@@ -57,14 +58,14 @@ func (m *Mem) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	m.gets[key]++
 	if err := ctx.Err(); err != nil {
-		return nil, outcome.Errorf(outcome.Of(err), "%s: %v", key, err)
+		return nil, outcome.Errorf(outcome.Of(err), "%s: %v", plain.Name(key), err)
 	}
 	o, ok := m.objects[key]
 	if !ok {
-		return nil, outcome.Errorf(outcome.NotFound, "%s", key)
+		return nil, outcome.Errorf(outcome.NotFound, "%s", plain.Name(key))
 	}
 	if get.IfMatch != "" && get.IfMatch != o.etag {
-		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", key, o.etag, get.IfMatch)
+		return nil, outcome.Errorf(outcome.Changed, "%s: ETag %s, expected %s", plain.Name(key), o.etag, get.IfMatch)
 	}
 	b := o.data[min(get.Off, int64(len(o.data))):]
 	if get.Len > 0 {
@@ -80,7 +81,7 @@ func (m *Mem) Put(_ context.Context, key string, r io.Reader, size int64, o *Put
 		return err
 	}
 	if int64(len(b)) != size {
-		return fmt.Errorf("store: %s: %d bytes, expected %d", key, len(b), size)
+		return fmt.Errorf("store: %s: %d bytes, expected %d", plain.Name(key), len(b), size)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,7 @@ func (m *Mem) Put(_ context.Context, key string, r io.Reader, size int64, o *Put
 
 func (m *Mem) put(key string, b []byte, o *PutOptions) error {
 	if _, ok := m.objects[key]; ok && o != nil && o.Exclusive {
-		return fmt.Errorf("%w: %s", ErrExists, key)
+		return fmt.Errorf("%w: %s", ErrExists, plain.Name(key))
 	}
 	if m.objects == nil {
 		m.objects = map[string]memObject{}
@@ -147,7 +148,7 @@ func (m *Mem) UploadPart(_ context.Context, key, id string, n int, r io.Reader, 
 	defer m.mu.Unlock()
 	parts, ok := m.uploads[id]
 	if !ok {
-		return "", outcome.Errorf(outcome.NotFound, "upload %s of %s", id, key)
+		return "", outcome.Errorf(outcome.NotFound, "upload %s of %s", plain.Name(id), plain.Name(key))
 	}
 	parts[n] = b
 	return fmt.Sprint("p", n), nil
@@ -159,7 +160,7 @@ func (m *Mem) CompleteUpload(_ context.Context, key, id string, etags []string, 
 	defer m.mu.Unlock()
 	parts, ok := m.uploads[id]
 	if !ok || len(parts) != len(etags) {
-		return outcome.Errorf(outcome.NotFound, "upload %s of %s with %d parts", id, key, len(etags))
+		return outcome.Errorf(outcome.NotFound, "upload %s of %s with %d parts", plain.Name(id), plain.Name(key), len(etags))
 	}
 	var all []byte
 	for n := range etags {

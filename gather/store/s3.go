@@ -12,6 +12,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // S3Options says how to reach a bucket. Nothing prints AccessKey or SecretKey.
@@ -95,7 +96,7 @@ func (s *S3) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	if get.IfMatch != "" {
 		if err := o.SetMatchETag(get.IfMatch); err != nil {
-			return nil, outcome.Errorf(outcome.BadFormat, "%s: ETag %q: %v", key, get.IfMatch, err)
+			return nil, outcome.Errorf(outcome.BadFormat, "%s: ETag %q: %v", plain.Name(key), get.IfMatch, err)
 		}
 	}
 	body, info, header, err := s.core.GetObject(ctx, s.bucket, s.prefix+key, o)
@@ -124,7 +125,7 @@ func (o *PutOptions) s3() minio.PutObjectOptions {
 // there.
 func exists(err error, key string, o *PutOptions) error {
 	if o != nil && o.Exclusive && outcome.Of(err) == outcome.Changed {
-		return fmt.Errorf("%w: %s", ErrExists, key)
+		return fmt.Errorf("%w: %s", ErrExists, plain.Name(key))
 	}
 	return err
 }
@@ -247,7 +248,7 @@ func (s *S3) Uploads(ctx context.Context, prefix string) ([]string, error) {
 		}
 		if page.NextKeyMarker == key && page.NextUploadIDMarker == id {
 			return nil, outcome.Errorf(outcome.BadFormat,
-				"%s: the list of uploads says that more follow after %q, upload %q, which began it", prefix, key, id)
+				"%s: the list of uploads says that more follow after %q, upload %q, which began it", plain.Name(prefix), key, id)
 		}
 		key, id = page.NextKeyMarker, page.NextUploadIDMarker
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // ErrUnsupported is returned by a store that cannot do what it was asked for.
@@ -93,7 +94,7 @@ func (e *retryAfter) Unwrap() error { return e.cause }
 
 // fromHTTP makes an error of an HTTP status.
 func fromHTTP(code int, key, header string) error {
-	e := outcome.Errorf(outcome.Network, "%s: HTTP status %d %s", key, code, http.StatusText(code))
+	e := outcome.Errorf(outcome.Network, "%s: HTTP status %d %s", plain.Name(key), code, http.StatusText(code))
 	switch code {
 	case http.StatusNotFound, http.StatusGone:
 		e.Outcome = outcome.NotFound

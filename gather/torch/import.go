@@ -36,6 +36,7 @@ import (
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // maxPickle bounds the bytes of data.pkl: it holds a few hundred for each parameter.
@@ -194,7 +195,7 @@ func (a *archive) param(state *dict, p *codec.Param) (*codec.Coded, error) {
 		return nil, inField(p.Name+"vals", err)
 	}
 	if n%2 != 0 {
-		return nil, outcome.Errorf(outcome.BadShape, "%s: %d values, expected an even number", p.Name, n)
+		return nil, outcome.Errorf(outcome.BadShape, "%s: %d values, expected an even number", plain.Name(p.Name), n)
 	}
 	c.Indices = make([]uint32, 0, n)
 	for b := range slices.Chunk(packed, 3) {
@@ -207,7 +208,7 @@ func inField(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("%s: %w", plain.Name(name), err)
 }
 
 // quant reads the codebook.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/outcome"
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 const (
@@ -88,8 +89,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestRealTorch has the PyTorch of this machine write the same update. Where there is
-// none it is skipped, or fails if TESTS_NEED_TORCH is set or Debian's package is there.
+// TestRealTorch has the PyTorch of this machine write the same update. It fails where no
+// python3 has that but Debian's package is there.
 func TestRealTorch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "now.pt")
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -106,11 +107,10 @@ func TestRealTorch(t *testing.T) {
 			t.Fatalf("%s: %v: %s", python, err, out)
 		}
 	}
-	_, err := os.Stat("/usr/lib/python3/dist-packages/torch")
-	if err == nil || os.Getenv("TESTS_NEED_TORCH") != "" {
-		t.Fatal("no python3 has PyTorch: apt-get install python3-torch")
+	if _, err := os.Stat("/usr/lib/python3/dist-packages/torch"); err == nil {
+		t.Fatal("Debian's PyTorch is there, and no python3 has it")
 	}
-	t.Skip("no python3 has PyTorch: apt-get install python3-torch")
+	testneeds.Torch.Skipf(t, os.Getenv, "no python3 has PyTorch: apt-get install python3-torch")
 }
 
 func imports(t *testing.T, b []byte) {

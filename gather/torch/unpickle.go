@@ -183,9 +183,9 @@ func (m *machine) step(op byte) {
 		m.push(m.literal(op))
 	case 0x85, 0x86, 0x87, 't': // tuples of 1, 2, 3 or all values above the mark
 		if op == 't' {
-			m.push(plain(m.toMark()))
+			m.push(unmarked(m.toMark()))
 		} else {
-			m.push(plain(m.top(int(op-0x85) + 1)))
+			m.push(unmarked(m.top(int(op-0x85) + 1)))
 		}
 	case 'a', 'e', 's', 'u':
 		m.fill(op)
@@ -221,8 +221,8 @@ func (m *machine) literal(op byte) any {
 	return int64(n)
 }
 
-// plain refuses values with a mark among them.
-func plain(items tuple) tuple {
+// unmarked refuses values with a mark among them.
+func unmarked(items tuple) tuple {
 	for _, v := range items {
 		if _, ok := v.(mark); ok {
 			failStack()
@@ -236,9 +236,9 @@ func (m *machine) fill(op byte) {
 	n := map[byte]int{'a': 1, 's': 2}[op]
 	var items tuple
 	if n > 0 {
-		items = plain(m.top(n))
+		items = unmarked(m.top(n))
 	} else {
-		items = plain(m.toMark())
+		items = unmarked(m.toMark())
 	}
 	into := m.pop()
 	m.push(into)

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // Gateway is an S3 server: the Versity S3 gateway as a process, over a folder.
@@ -31,15 +34,12 @@ const (
 )
 
 // StartGateway starts versitygw, of $PATH or of bin in the module's root. Where there is
-// none the test is skipped, or fails if getenv, which is os.Getenv, finds TESTS_NEED_S3.
+// none see [testneeds.S3]. getenv is os.Getenv.
 func StartGateway(t testing.TB, getenv func(string) string) *Gateway {
 	t.Helper()
 	g := &Gateway{Data: t.TempDir(), bin: lookUp()}
 	if g.bin == "" {
-		if getenv("TESTS_NEED_S3") != "" {
-			t.Fatal("there is no versitygw in bin or $PATH and TESTS_NEED_S3 is set; make tools-s3 builds it")
-		}
-		t.Skip("there is no versitygw in bin or $PATH; make tools-s3 builds it")
+		testneeds.S3.Skipf(t, getenv, "there is no versitygw in bin or $PATH; make tools-s3 builds it")
 	}
 	iam := t.TempDir()
 	for range 5 { // another process may take a port between looking and using it
@@ -67,12 +67,12 @@ func lookUp() string {
 }
 
 func freePort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	port, err := tcp.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 func (g *Gateway) start(t testing.TB, iam string) bool {
