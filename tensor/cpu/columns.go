@@ -76,22 +76,6 @@ func (g *folding) eachRows(r *run, off, most int, f func(off, n, stride int)) {
 	})
 }
 
-// addRow adds a row to the sums a.
-func addRow[T, A number](a []A, x []T) {
-	a = a[:len(x)]
-	for i, v := range x {
-		a[i] += A(v)
-	}
-}
-
-// mulRow multiplies the products a by a row.
-func mulRow[T, A number](a []A, x []T) {
-	a = a[:len(x)]
-	for i, v := range x {
-		a[i] *= A(v)
-	}
-}
-
 // block is the number of rows that are added up one after another before pairwise
 // summation begins.
 const block = 16
@@ -120,24 +104,27 @@ func (c *columns[T]) row(x []T) { c.add(x, len(x), 1) }
 
 // add folds rows that are stride apart.
 func (c *columns[T]) add(x []T, stride, rows int) {
+	c.addBy(rows, func(dst []T, at, rows int, more bool) { c.fold.Columns(dst, x[at*stride:], stride, rows, more) })
+}
+
+// addBy folds rows rows by calls of f, each of which folds some of them into dst, from
+// row at on. If more is set, f folds them into the values in dst, otherwise it overwrites
+// dst.
+func (c *columns[T]) addBy(rows int, f func(dst []T, at, rows int, more bool)) {
 	if c.room == nil {
-		c.fold.Columns(c.out, x, stride, rows, c.rows > 0)
+		f(c.out, 0, rows, c.rows > 0)
 		c.rows += rows
 		return
 	}
 	part := c.level(-1)
-	for {
+	for i := 0; i < rows; {
 		at := c.rows % block
-		n := min(block-at, rows)
-		c.fold.Columns(part, x, stride, n, at > 0)
-		c.rows, rows = c.rows+n, rows-n
+		n := min(block-at, rows-i)
+		f(part, i, n, at > 0)
+		c.rows, i = c.rows+n, i+n
 		if c.rows%block == 0 {
 			c.carry()
 		}
-		if rows == 0 {
-			return
-		}
-		x = x[n*stride:]
 	}
 }
 

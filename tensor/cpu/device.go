@@ -21,7 +21,8 @@ import (
 type Options struct {
 	// Level chooses the kernels; nil is the best that the machine has.
 	Level *isa.Level
-	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it.
+	// Threads is how many cores work on one program, at most MaxThreads; 0 is 1. Results
+	// don't depend on it.
 	// More than one pays for large steps on cores that are otherwise idle: the threads
 	// spin while a program runs, and for a short time after it.
 	Threads int
@@ -50,6 +51,9 @@ type Options struct {
 	// for a device whose arena only reserves addresses, see package apart.
 	Memory func(*shm.Block) []byte
 }
+
+// MaxThreads bounds Options.Threads. No machine has so many cores.
+const MaxThreads = 1024
 
 // DefaultMaxWork is hours of one core's work.
 const DefaultMaxWork = 1 << 50
@@ -82,9 +86,12 @@ type Device struct {
 	plans *device.Cache[*compiled]
 }
 
-// New returns a device.
+// New returns a device. The error is ErrOption for Threads out of range.
 func New(o *Options) (*Device, error) {
 	opt := *cmp.Or(o, &Options{})
+	if opt.Threads < 0 || opt.Threads > MaxThreads {
+		return nil, fmt.Errorf("%w: Threads %d, expected 0 to %d", ErrOption, opt.Threads, MaxThreads)
+	}
 	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse, Orders: true}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0)), work: max(cmp.Or(opt.MaxWork, DefaultMaxWork), 0)}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
@@ -245,13 +252,7 @@ func (c *compiled) Parsed() *tensor.Program { return c.plan.Program }
 // encoded is not kept. The error is tensor.ErrProgram if it is malformed, and
 // tensor.ErrWork if it has more work than Options.MaxWork.
 func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
-	c, found, err := d.plans.Get(hash, encoded, func(p *tensor.Program) (*compiled, error) {
-		plan := compile.Compile(p, &d.compile)
-		if err := d.CheckWork(plan); err != nil {
-			return nil, err
-		}
-		return d.lowered(plan), nil
-	})
+	c, found, err := d.plans.Get(hash, encoded, d.ready)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +260,15 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		d.pool.wakeAll() // it is about to run
 	}
 	return c, nil
+}
+
+// ready compiles a program, which it keeps. The error is tensor.ErrWork.
+func (d *Device) ready(p *tensor.Program) (*compiled, error) {
+	plan := compile.Compile(p, &d.compile)
+	if err := d.CheckWork(plan); err != nil {
+		return nil, err
+	}
+	return d.lowered(plan), nil
 }
 
 // CheckWork returns tensor.ErrWork if plan has more work than Options.MaxWork.

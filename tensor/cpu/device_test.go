@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -23,5 +24,14 @@ func TestDevice(t *testing.T) {
 				return d
 			})
 		})
+	}
+}
+
+// TestThreadsOption: there is no device with more threads than a machine has cores.
+func TestThreadsOption(t *testing.T) {
+	for _, n := range []int{-1, cpu.MaxThreads + 1, 1e5} {
+		if _, err := cpu.New(&cpu.Options{Threads: n}); !errors.Is(err, cpu.ErrOption) {
+			t.Errorf("%d threads: %v, expected %v", n, err, cpu.ErrOption)
+		}
 	}
 }

@@ -12,6 +12,7 @@
 //
 //	device.go space.go     a Device, the values of a session on it
 //	lower.go run.go        turns a plan into functions, once, and runs it
+//	rest.go                the rest of a program of which an instruction failed
 //	told.go steps.go       tells of the steps that it runs; runs single steps for others
 //	elementwise.go         single elementwise operations
 //	loops.go plain.go      the loop of each elementwise operation and dtype; those in Go
@@ -19,6 +20,8 @@
 //	bands.go               transposed operands of chains
 //	tilefold.go            chains that end in a reduction
 //	reduce.go columns.go   reductions; those over columns, and softmax
+//	place.go anyall.go     places of extremes; any and all of bools
+//	foldrows.go cumsum.go  folds of contiguous rows; running sums
 //	fold.go narrow.go      folding of elements into one; of few columns
 //	prodgrad.go            the gradient of a product of all
 //	rows.go halfrows.go    operations of whole rows; their operands of 16 bits

@@ -73,6 +73,6 @@ func (p *tileProgram) block(r *run, i0, i1 int) {
 
 // epilogueWork returns the work of a product with operations behind it, in the measure of
 // workOf.
-func epilogueWork(s *compile.Step) int {
-	return productWork(s) + (len(s.Body)-1)*s.Out.Shape.Elems()
+func epilogueWork(brain *kernel.BrainProducts, s *compile.Step) int {
+	return productWork(brain, s) + (len(s.Body)-1)*s.Out.Shape.Elems()
 }

@@ -35,6 +35,13 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 				l.f, l.after, l.sums = lw.crossEntropy(s, nil, &s.Out)
 			case tensor.OpCrossEntropyGrad:
 				l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, nil)
+			case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+				if s.Out.DType == tensor.F64 {
+					l = normGradW(s, lw.table64)
+				} else {
+					l = normGradW(s, lw.table)
+				}
+				l.instr = s.Instr
 			case tensor.OpPad:
 				l.f, l.second = movesBySize[s.Out.DType.Size()].pad(s)
 			default:
@@ -57,7 +64,9 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 		case compile.Tiles:
 			l.f = lw.tiles(s)
 		case compile.Epilogue:
-			l.f, l.second = lw.epilogue(s)
+			if l.f = roundedTiles(lw, p, i); l.f == nil {
+				l.f, l.second = lw.epilogue(s)
+			}
 		case compile.TilesFold:
 			l.f = lw.tilesFold(s)
 		case compile.NormGrad:
@@ -142,7 +151,7 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case compile.Tiles:
 		return len(s.Body) * n
 	case compile.Epilogue:
-		return epilogueWork(s)
+		return epilogueWork(lw.table.Brain, s)
 	case compile.AdamWProduct:
 		return adamwProductWork(s)
 	case compile.TilesFold:
@@ -166,7 +175,7 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	}
 	switch s.Op {
 	case tensor.OpMatmul:
-		return productWork(s)
+		return productWork(lw.table.Brain, s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX:
 		w := s.In[1].Shape
 		return bounded(n, w[1]*w[2]*w[3]) / 10
@@ -178,6 +187,8 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 		return 4 * n
 	case tensor.OpCausalSoftmax, tensor.OpRope, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return 4 * n
+	case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+		return 4 * s.In[0].Shape.Elems()
 	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
 		return 4*s.In[0].Shape.Elems() + lossRow*s.In[0].Shape[0]
 	case tensor.OpIndexAdd:
@@ -220,16 +231,20 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	return 0
 }
 
-// productWork returns the work of the matrix product in s, at 200 GFLOP/s. Columns are
-// computed in whole vectors.
-func productWork(s *compile.Step) int {
+// productWork returns the work of the matrix product in s, at 200 GFLOP/s, or 1 TFLOP/s
+// by tiles. Columns are computed in whole vectors.
+func productWork(brain *kernel.BrainProducts, s *compile.Step) int {
 	a, b := s.In[0].Shape, s.In[1].Shape
 	n := b[len(b)-1]
 	if n == 0 {
 		return 0
 	}
 	const vector = 16
-	return bounded(bounded(s.Out.Shape.Elems()/n, (n+vector-1)/vector*vector), a[len(a)-1]) / 25
+	work := bounded(bounded(s.Out.Shape.Elems()/n, (n+vector-1)/vector*vector), a[len(a)-1]) / 25
+	if byTiles(brain, s) {
+		work /= 5
+	}
+	return work
 }
 
 // copyWork returns the work of a copy of all of the result of s, at 16 GB/s.
@@ -284,7 +299,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		if s.Out.DType == tensor.F64 {
 			return prodGrad(s, others[float64]{product: lw.folds.LongProduct, k: lw.table64, transpose: lw.table64.Transpose})
 		}
-		return prodGrad(s, others[float32]{lw.folds.LongProduct, lw.table64, lw.table.Transpose, lw.table.Double, lw.table.Single})
+		return prodGrad(s, others[float32]{lw.folds.LongProduct, lw.table64, lw.table.Transpose, lw.table.Double, lw.table.Single, lw.table.RDivS})
 	case tensor.OpCumsum:
 		return numericBy[s.In[0].DType].cumsum(s)
 	}

@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
@@ -13,7 +16,14 @@ func (lw *lowerer) brainRectangle(s *compile.Step, c compile.Operand) func(r *ru
 	// a has the rows of the left operand, b the columns of the right one
 	a, b := lw.matrixOf(left), lw.matrixOf(turned(right))
 	k, n := left.Shape[1], right.Shape[1]
-	// the choice does not depend on the part, so the bits don't either
+	// the choices do not depend on the part, so the bits don't either
+	if byTiles(brain, s) {
+		return func(r *run, i0, i1, j0, j1 int) {
+			m, nc := i1-i0, j1-j0
+			r.pack = grow(r, r.pack, brain.TilesScratch(m, nc, k))
+			brain.Tiles(m, nc, k, a.halves(r, i0), b.halves(r, j0).T(), slice[float32](r.bufs[c.Buf])[i0*n+j0:], n, r.pack, r.stop)
+		}
+	}
 	few := left.Shape[0] <= kernel.BrainRows && a.cs == 1 && b.rs == 1 && k%2 == 0
 	return func(r *run, i0, i1, j0, j1 int) {
 		to := slice[float32](r.bufs[c.Buf])
@@ -38,6 +48,51 @@ func (lw *lowerer) brainRectangle(s *compile.Step, c compile.Operand) func(r *ru
 			j += nc
 		}
 	}
+}
+
+// byTiles reports whether brain, which may be nil, computes the product of the first two
+// operands of s by tiles.
+func byTiles(brain *kernel.BrainProducts, s *compile.Step) bool {
+	left, right := s.In[0], s.In[1]
+	return brain != nil && brain.Tiles != nil && left.DType == tensor.BF16 && right.DType == tensor.BF16 &&
+		brain.TilesPay(left.Shape[0], right.Shape[1], left.Shape[1])
+}
+
+// roundedTiles returns the function of step i of a plan if that is a product by tiles
+// whose only use is to be rounded to bfloat16, otherwise nil. The function rounds sums as
+// tiles finish, and doesn't write them.
+func roundedTiles(lw *lowerer, p *compile.Plan, i int) func(r *run) error {
+	s := &p.Steps[i]
+	k, body := s.In[0].Shape[1], s.Body
+	if !byTiles(lw.table.Brain, s) || k > kernel.TilesDepth || len(body) != 2 || body[1].Op != tensor.OpCast || body[1].DType != tensor.BF16 {
+		return nil
+	}
+	sums := s.Outs()[body[0].Out].Buf
+	for _, later := range p.Steps[i+1:] {
+		if slices.ContainsFunc(later.In, func(o compile.Operand) bool { return o.Scalar < 0 && o.Buf == sums }) {
+			return nil
+		}
+	}
+	if slices.ContainsFunc(p.Outputs, func(o compile.OutputOf) bool { return o.Buf == sums }) {
+		return nil
+	}
+	brain, to := lw.table.Brain, *s.Outs()[body[1].Out]
+	a, b := lw.matrixOf(s.In[0]), lw.matrixOf(turned(s.In[1]))
+	n := to.Shape[1]
+	return func(r *run) error {
+		i0, i1, j0, j1 := kernel.Split(to.Shape[0], n, r.parts, r.part)
+		if i0 < i1 && j0 < j1 {
+			m, nc := i1-i0, j1-j0
+			r.pack = grow(r, r.pack, brain.TilesScratch(m, nc, k))
+			brain.TilesRounded(m, nc, k, a.halves(r, i0), b.halves(r, j0).T(), buf[uint16](r, &to)[i0*n+j0:], n, r.pack, r.stop)
+		}
+		return nil
+	}
+}
+
+// halves returns the numbers from row i on.
+func (m *matrix) halves(r *run, i int) kernel.Halves {
+	return kernel.Halves{Data: slice[uint16](r.bufs[m.buf])[m.off+i*m.rs:], RS: m.rs, CS: m.cs}
 }
 
 // pairsInPlace reports whether the numbers of each row of n, of k numbers, are pairs as

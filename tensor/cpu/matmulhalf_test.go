@@ -37,7 +37,7 @@ func TestProductsOfHalves(t *testing.T) {
 	for _, level := range levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
 		want := plain.results(t, halfProducts)
-		brain := level == isa.AVX512 && isa.BrainFloat()
+		brain := level == isa.AMX || level == isa.AVX512 && isa.BrainFloat()
 		var first [][]byte
 		for _, threads := range []int{1, 2, 3} {
 			read := 0

@@ -102,7 +102,15 @@ const stripRows = 256
 // copyApart copies rows of cols elements, none of which need be contiguous, from elements
 // s and d on: of rows that are short column by column, as the loops are long then.
 func copyApart[T any](r *run, x *loose[T], d, s, rows, cols int) {
-	if cols > shortRow || x.dc == 1 && x.sc == -1 && cols >= 8 {
+	if x.dc == 1 && x.sc == -1 && cols >= 8 && cols <= shortRow {
+		for most := breath / cols; rows > 0 && !r.stopped(); rows -= most {
+			n := min(rows, most)
+			copyTurned(x, d, s, n, cols)
+			d, s = d+n*x.dr, s+n*x.sr
+		}
+		return
+	}
+	if cols > shortRow {
 		for ; rows > 0; rows, d, s = rows-1, d+x.dr, s+x.sr {
 			for j := 0; j < cols; j += breath {
 				if r.stopped() {
@@ -124,6 +132,21 @@ func copyApart[T any](r *run, x *loose[T], d, s, rows, cols int) {
 			copyStrided(x.dst[d+j*x.dc:], x.dr, x.src, s+j*x.sc, x.sr, n)
 		}
 		d, s = d+n*x.dr, s+n*x.sr
+	}
+}
+
+// copyTurned copies rows of 8 to shortRow elements that lie backwards in src: four at a
+// time, the last of which may be copied twice.
+func copyTurned[T any](x *loose[T], d, s, rows, cols int) {
+	for range rows {
+		to, from := x.dst[d:d+cols], x.src[s-cols+1:s+1]
+		last, lastFrom := (*[4]T)(to[cols-4:]), (*[4]T)(from)
+		for ; len(to) > 4 && len(from) > 4; to, from = to[4:], from[:len(from)-4] {
+			v := (*[4]T)(from[len(from)-4:])
+			*(*[4]T)(to) = [4]T{v[3], v[2], v[1], v[0]}
+		}
+		*last = [4]T{lastFrom[3], lastFrom[2], lastFrom[1], lastFrom[0]}
+		d, s = d+x.dr, s+x.sr
 	}
 }
 
@@ -267,12 +290,16 @@ const (
 
 // transpose is dst[i*dr+j] = src[j*sc+i] for i < rows and j < cols.
 func transpose[T any](r *run, dst []T, dr int, src []T, sc, rows, cols int) {
+	wide := squareSide
+	if rows <= shortRow { // a few rows of the same number of elements
+		wide = squareSide * squareSide / max(rows, 1) / squareSide * squareSide
+	}
 	for i := 0; i < rows; i += squareSide {
-		for j := 0; j < cols; j += squareSide {
+		for j := 0; j < cols; j += wide {
 			if r.stopped() {
 				return
 			}
-			transposeSquare(r, dst[i*dr+j:], dr, src[j*sc+i:], sc, min(squareSide, rows-i), min(squareSide, cols-j))
+			transposeSquare(r, dst[i*dr+j:], dr, src[j*sc+i:], sc, min(squareSide, rows-i), min(wide, cols-j))
 		}
 	}
 }
@@ -288,6 +315,18 @@ func transposeSquare[T any](r *run, dst []T, dr int, src []T, sc, rows, cols int
 		r.table.Transpose(slice[float32](bytesOf(d)), dr, slice[float32](bytesOf(src)), sc, cols, rows)
 	case []uint64:
 		r.table64.Transpose(slice[float64](bytesOf(d)), dr, slice[float64](bytesOf(src)), sc, cols, rows)
+	}
+}
+
+// turn is dst[i*dr+j] = src[j*sc+i] for i < rows and j < cols, of few numbers.
+func turn[T number](r *run, dst []T, dr int, src []T, sc, rows, cols int) {
+	switch sizeOf[T]() {
+	case 1:
+		r.table.Transpose8(slice[uint8](bytesOf(dst)), dr, slice[uint8](bytesOf(src)), sc, cols, rows)
+	case 4:
+		r.table.Transpose(slice[float32](bytesOf(dst)), dr, slice[float32](bytesOf(src)), sc, cols, rows)
+	default:
+		r.table64.Transpose(slice[float64](bytesOf(dst)), dr, slice[float64](bytesOf(src)), sc, cols, rows)
 	}
 }
 
@@ -392,7 +431,17 @@ func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
 			if lower {
 				cut++
 			}
-			cut = min(max(cut, 0), cols)
+			if cut >= cols { // as in all rows of this matrix after it
+				end := min(row-row%rows+rows, hi)
+				if to := y[row*cols : end*cols]; lower {
+					copyLong(r, to, x[row*cols:end*cols])
+				} else {
+					clearLong(r, to)
+				}
+				row = end - 1
+				continue
+			}
+			cut = max(cut, 0)
 			to, from := y[row*cols:(row+1)*cols], x[row*cols:(row+1)*cols]
 			if lower {
 				copy(to[:cut], from)

@@ -94,11 +94,9 @@ func (f *folder[S, T, A]) piece(r *run, dst []T, x []S, m int) {
 	room := scratchRow[T](r, 1, wide+n)
 	acc, last := room[:wide], room[wide:]
 	if whole > 0 {
-		c, most := f.newColumns(r, acc, whole), max(f.read.most/wide, 1)
+		c, most := f.newColumns(r, acc, whole), max(f.most(wide)/wide, 1)
 		for at := 0; at < whole; at += most {
-			count := min(most, whole-at)
-			block, step := f.read.block(r, x[at*wide:], wide, count, wide)
-			c.add(block, step, count)
+			f.addRows(r, &c, x[at*wide:], wide, min(most, whole-at))
 		}
 		c.finish()
 		for k := wide / 2; k >= n; k /= 2 {
@@ -106,8 +104,8 @@ func (f *folder[S, T, A]) piece(r *run, dst []T, x []S, m int) {
 		}
 	}
 	if rest > 0 {
-		block, step := f.read.block(r, x[whole*wide:], n, rest, n)
-		f.fold.Columns(last, block, step, rest, false)
+		c := columns[T]{fold: f.fold, out: last}
+		f.addRows(r, &c, x[whole*wide:], n, rest)
 		if whole == 0 {
 			acc = last
 		} else {

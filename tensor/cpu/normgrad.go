@@ -74,6 +74,112 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 	return f, after, (blocks*width + 1) / 2
 }
 
+// normGradW lowers the gradient of a norm by its weights: sums over blocks of rows, which
+// do not depend on the threads, and their sum.
+func normGradW[T float](s *compile.Step, k *kernel.Table[T]) lowered {
+	x, dy := s.In[0], s.In[1]
+	cut := len(x.Shape) - int(s.Ints[0])
+	n := x.Shape[cut:].Elems()
+	if x.Shape.Elems() == 0 {
+		return lowered{f: func(r *run) error {
+			clear(buf[T](r, &s.Out)[:n])
+			return nil
+		}}
+	}
+	walk := newNest(x.Shape[:cut], x.Strides[:cut], dy.Strides[:cut])
+	walk.longestInner()
+	rows, size, adds := walk.count(), normBlock, k.Adds()
+	add := addNormGrads(s, k, n)
+	if n <= shortRow {
+		size, add = stripRows, addShortNormGrads(s, k, n)
+	}
+	blocks := (rows + size - 1) / size
+	return lowered{
+		sums: (blocks*n*sizeOf[T]() + 7) / 8,
+		f: func(r *run) error {
+			in, grad, sums := buf[T](r, &x), buf[T](r, &dy), slice[T](bytesOf(r.sums))
+			for b, hi := r.share(blocks, 1); b < hi && !r.stopped(); b++ {
+				dw, end := sums[b*n:][:n], min(rows, (b+1)*size)
+				clear(dw)
+				for i := b * size; i < end; {
+					count := min(end-i, walk.left(i))
+					add(r, dw, rowsOf(&walk, 0, in, walk.at(0, i)), rowsOf(&walk, 1, grad, walk.at(1, i)), count)
+					i += count
+				}
+			}
+			return nil
+		},
+		after: func(r *run) error {
+			c := newColumns(r, adds, buf[T](r, &s.Out)[:n], blocks)
+			c.add(slice[T](bytesOf(r.sums)), n, blocks)
+			c.finish()
+			return nil
+		},
+	}
+}
+
+// addNormGrads returns what adds the gradients by the weights of count rows of n elements
+// of x and of the result's gradient to dw.
+func addNormGrads[T float](s *compile.Step, k *kernel.Table[T], n int) func(r *run, dw []T, x, dy kernel.Rows[T], count int) {
+	return func(r *run, dw []T, x, dy kernel.Rows[T], count int) {
+		eps := T(r.scalars[s.In[2].Scalar])
+		room := scratchRow[T](r, 0, 3*n)
+		ones, db := room[:n], room[n:2*n]
+		dx := kernel.Rows[T]{Data: room[2*n:]} // one row for all
+		k.Fill(ones, 1)
+		if s.Op == tensor.OpLayerNormGradW {
+			k.LayerNormGradRows(dx, x, dy, dw, db, ones, count, n, eps)
+		} else {
+			k.RMSNormGradRows(dx, x, dy, dw, ones, count, n, eps)
+		}
+	}
+}
+
+// addShortNormGrads is addNormGrads of rows so short that a call for each, or a vector,
+// would take most of the time. They are transposed: the statistics of all are computed
+// column by column.
+func addShortNormGrads[T float](s *compile.Step, k *kernel.Table[T], n int) func(r *run, dw []T, x, dy kernel.Rows[T], count int) {
+	adds := k.Adds()
+	return func(r *run, dw []T, x, dy kernel.Rows[T], count int) {
+		in, grad := scratchRow[T](r, 0, n*count), scratchRow[T](r, 1, n*count)
+		room := scratchRow[T](r, 2, n*count+count)
+		squares, scale := room[:n*count], room[n*count:]
+		turnRowsOf(r, in, x, count, n)
+		turnRowsOf(r, grad, dy, count, n)
+		column := func(x []T, j int) []T { return x[j*count:][:count] }
+		if s.Op == tensor.OpLayerNormGradW {
+			adds.Columns(scale, in, count, n, false)
+			k.MulS(scale, scale, 1/T(n))
+			for j := range n {
+				k.Sub(column(in, j), column(in, j), scale)
+			}
+		}
+		k.Square(squares, in)
+		adds.Columns(scale, squares, count, n, false)
+		k.MulS(scale, scale, 1/T(n))
+		k.AddS(scale, scale, T(r.scalars[s.In[2].Scalar]))
+		k.Sqrt(scale, scale)
+		k.Recip(scale, scale)
+		for j := range n {
+			k.Mul(column(grad, j), column(grad, j), scale)
+			dw[j] += k.Dot(column(in, j), column(grad, j))
+		}
+	}
+}
+
+// turnRowsOf stores the columns of count rows of n elements one after another.
+func turnRowsOf[T float](r *run, dst []T, x kernel.Rows[T], count, n int) {
+	if x.Stride >= n {
+		turn(r, dst, count, x.Data, x.Stride, n, count)
+		return
+	}
+	for i := range count {
+		for j, v := range x.Data[i*x.Stride:][:n] {
+			dst[j*count+i] = v
+		}
+	}
+}
+
 // count returns the number of positions of a nest.
 func (n *nest) count() int { return tensor.Shape(n.dims).Elems() }
 

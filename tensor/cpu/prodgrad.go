@@ -26,6 +26,8 @@ type others[T float] struct {
 	// double and single convert elements of another type than float64.
 	double func(dst []float64, x []T)
 	single func(dst []T, x []float64)
+	// over is dst[i] = s/x[i] of these elements.
+	over func(dst, x []T, s T)
 }
 
 // wide returns the elements as float64: in place, or converted.
@@ -43,6 +45,12 @@ func (p *others[T]) multiply(r *run, s *kernel.LongProduct, x []T) { *s = p.prod
 
 // divide is dst[i] = d/x[i]. dst may be x.
 func (p *others[T]) divide(r *run, dst, x []T, d *division) {
+	const most = 1 << 100 // far from the ends of float32
+	by := math.Abs(d.by)
+	if near := by < most && by > 1.0/most || by == 0 || math.IsInf(by, 1); p.over != nil && near && d.exponent == 0 && d.times == 1 {
+		p.over(dst, x, T(d.by)) // half the time of float64, and within one more rounding
+		return
+	}
 	w := p.wide(r, x)
 	to, ok := any(dst).([]float64)
 	if !ok {
@@ -161,10 +169,74 @@ func (p *others[T]) row(r *run, g *folding, out, x []T, dy T, at int) bool {
 	return true
 }
 
+// strip stores the gradient of count results, each of a short row of n elements; rows
+// begin stride elements apart. It does so, and returns true, only if no product of
+// elements of a row can leave the range of normal numbers. For each element it multiplies
+// the product of those before it by that of those after it, column by column.
+func (p *others[T]) strip(r *run, out, x, dy []T, stride, count, n int) bool {
+	turned := scratchRow[T](r, 2, n*count)
+	turn(r, turned, count, x, stride, n, count)
+	wide := p.wide(r, turned)
+	room := scratchRow[float64](r, 0, n*count+2*count)
+	before, after, by := room[:n*count], room[n*count:][:count], room[n*count+count:]
+	p.k.Abs(before, wide)
+	limit := math.Ldexp(1, 1000/n)
+	if !(p.k.RowMax(before) < limit && p.k.RowMin(before) > 1/limit) {
+		return false
+	}
+	column := func(x []float64, j int) []float64 { return x[j*count:][:count] }
+	copy(column(before, 0), column(wide, 0))
+	for j := 1; j < n-1; j++ {
+		p.k.Mul(column(before, j), column(before, j-1), column(wide, j))
+	}
+	for i, v := range dy[:count] {
+		by[i] = float64(v)
+	}
+	for j := n - 1; j > 0; j-- {
+		product, to := column(before, j-1), column(wide, j)
+		if j == n-1 {
+			copy(after, to)
+		} else {
+			p.k.Mul(product, product, after)
+			p.k.Mul(after, after, to)
+		}
+		p.k.Mul(to, product, by)
+	}
+	p.k.Mul(column(wide, 0), after, by)
+	if p.single != nil { // otherwise wide is turned
+		p.single(turned, wide)
+	}
+	turn(r, out, stride, turned, count, count, n)
+	return true
+}
+
+// strips lowers prodGrad of short rows.
+func (p *others[T]) strips(s *compile.Step, g folding) func(r *run) error {
+	n, stride := g.count, g.kept.innerStride(0)
+	return func(r *run) error {
+		in, dy, out := buf[T](r, &s.In[0]), buf[T](r, &s.In[1]), buf[T](r, &s.Out)
+		for i, end := r.share(g.results, stripRows); i < end && !r.stopped(); i += stripRows {
+			count := min(stripRows, end-i)
+			if p.strip(r, out[i*stride:], in[i*stride:], dy[i:], stride, count, n) {
+				continue
+			}
+			for j := i; j < i+count; j++ {
+				if !p.row(r, &g, out, in, dy[j], j*stride) {
+					anyOthers(r, &g, out, in, dy[j], j*stride)
+				}
+			}
+		}
+		return nil
+	}
+}
+
 // prodGrad is dy times the product of all other elements.
 func prodGrad[T float](s *compile.Step, p others[T]) func(r *run) error {
 	x := s.In[0]
 	g := foldingOf(x, s.Ints)
+	if g.results > 0 && g.alongRow() && g.count > 1 && g.count <= shortRow && len(g.kept.dims) == 1 && g.kept.innerStride(0) >= g.count {
+		return p.strips(s, g)
+	}
 	return func(r *run) error {
 		if x.Shape.Elems() == 0 {
 			return nil

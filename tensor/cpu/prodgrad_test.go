@@ -23,7 +23,7 @@ func TestProdGrad(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("%v: seed %d", level, seed)
 		rng := rand.New(rand.NewPCG(seed, 0))
-		for _, shape := range [][3]int{{1, 3, 700}, {2, 300, 19}, {3, 5, 40}, {1, 1, 4100}, {1, 1, 3}, {5, 1, 1}} {
+		for _, shape := range [][3]int{{1, 3, 700}, {2, 300, 19}, {3, 5, 40}, {1, 1, 4100}, {1, 1, 3}, {5, 1, 1}, {1, 1100, 7}, {1, 300, 32}, {2, 70, 2}} {
 			for _, dims := range [][]int{{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}} {
 				for _, dt := range []tensor.DType{tensor.F32, tensor.F64} {
 					s.Scope(func(*tensor.Scope) { testProdGrad(t, s, rng, dt, shape, dims) })

@@ -22,8 +22,6 @@ func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(
 		return causal(s, k)
 	case tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return norm(s, k)
-	case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
-		return normGradW(s, k)
 	case tensor.OpRope:
 		return rope(s, k)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
@@ -200,31 +198,6 @@ func normRows[T float](s *compile.Step, k *kernel.Table[T], n int) func(r *run, 
 		default:
 			k.RMSNormGradRows(dst, a, b, nil, w[0], count, n, eps)
 		}
-	}
-}
-
-// normGradW lowers the gradient of a norm by its weights, a sum over rows.
-func normGradW[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
-	x, dy := s.In[0], s.In[1]
-	cut := len(x.Shape) - int(s.Ints[0])
-	n := x.Shape[cut:].Elems()
-	walk := newNest(x.Shape[:cut], x.Strides[:cut], dy.Strides[:cut])
-	return func(r *run) error {
-		eps := T(r.scalars[s.In[2].Scalar])
-		in, grad, dw := buf[T](r, &x), buf[T](r, &dy), buf[T](r, &s.Out)[:n]
-		clear(dw)
-		if x.Shape.Elems() == 0 {
-			return nil
-		}
-		dx := kernel.Rows[T]{Data: scratchRow[T](r, 0, n)} // one row for all
-		walk.runs(r, n, func(count, i, j, _, _ int) {
-			if s.Op == tensor.OpLayerNormGradW {
-				k.LayerNormGradRows(dx, rowsOf(&walk, 0, in, i), rowsOf(&walk, 1, grad, j), dw, nil, nil, count, n, eps)
-			} else {
-				k.RMSNormGradRows(dx, rowsOf(&walk, 0, in, i), rowsOf(&walk, 1, grad, j), dw, nil, count, n, eps)
-			}
-		})
-		return nil
 	}
 }
 

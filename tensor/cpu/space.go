@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -249,12 +250,9 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 // Run implements device.Space. An instruction that failed is named by a *tensor.RunError.
 func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	c := p.(*compiled)
-	err := s.prepare(c, base, inputs, scalars)
-	if err == nil {
-		var laid *compiled
-		if laid, err = s.forInputs(c); err == nil {
-			err = s.dev.execute(s, laid, base, scalars, stop)
-		}
+	err := s.run(c, base, inputs, scalars, stop)
+	if errors.Is(err, tensor.ErrIndex) || errors.Is(err, tensor.ErrUnknown) {
+		err = s.rest(c.plan.Program, base, inputs, scalars, stop, err)
 	}
 	for i, e := range c.plan.Program.Externals {
 		if e.Donated && i < len(inputs) {
@@ -262,6 +260,18 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 		}
 	}
 	return err
+}
+
+// run runs c, which leaves its inputs as they are if it fails.
+func (s *space) run(c *compiled, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
+	if err := s.prepare(c, base, inputs, scalars); err != nil {
+		return err
+	}
+	laid, err := s.forInputs(c)
+	if err != nil {
+		return err
+	}
+	return s.dev.execute(s, laid, base, scalars, stop)
 }
 
 // prepare checks a run's arguments and finds its inputs.

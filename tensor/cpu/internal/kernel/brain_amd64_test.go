@@ -5,15 +5,18 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ringside-go/ringside/collective/isa/isatest"
 )
 
-// brainTable returns the products of the best table, and skips the test where it has
-// none.
+// brainTable returns the products of the best table, and skips the test where the machine
+// has no instructions for them.
 func brainTable(t *testing.T) (*BrainProducts, *rand.Rand) {
 	t.Helper()
+	isatest.NeedBrainFloat(t)
 	k := Best()
 	if k.Brain == nil {
-		t.Skip("the machine has no AVX512_BF16")
+		t.Fatalf("the table of %v has no products of bfloat16", k.Level)
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

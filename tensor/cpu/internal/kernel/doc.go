@@ -1,8 +1,8 @@
 // Package kernel holds the inner loops of the CPU engine: matrix products, elementwise
 // vectors, reductions and fused rows, all on slices of the caller.
 //
-// A [Table] is one set of them for one instruction set: AVX-512 or AVX2 of
-// amd64, NEON of arm64, or portable Go.
+// A [Table] is one set of them for one instruction set: AVX-512, with tiles (AMX) or
+// without, or AVX2 of amd64, NEON of arm64, or portable Go.
 // [Best] picks the highest that the machine runs, [Select] a named one, [Doubles] one for
 // float64. All build the table, so call them once and keep it. There is no other state:
 // nothing is read from the environment and nothing is detected twice.

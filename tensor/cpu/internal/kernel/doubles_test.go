@@ -51,7 +51,7 @@ func TestDoubles(t *testing.T) {
 				compareDoubles(t, name, reflect.ValueOf(f), reflect.ValueOf(goParts[name]), n, r, tame)
 			}
 		}
-		if least := map[Level]int{AVX2: 37, AVX512: 37, NEON: 30}[l]; tried < least {
+		if least := map[Level]int{AVX2: 37, AVX512: 37, AMX: 37, NEON: 30}[l]; tried < least {
 			t.Errorf("%v has %d kernels of float64, expected at least %d", l, tried, least)
 		}
 	}

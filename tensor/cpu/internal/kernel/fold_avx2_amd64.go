@@ -122,6 +122,18 @@ func addRowsI64AVX2(rows int, n int, x *int64, stride int, dst *int64)
 //go:noescape
 func addColumnsI64AVX2(rows int, n int, x *int64, stride int, dst *int64, more int)
 
+// mulRowsI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by mul.
+//
+//go:noescape
+func mulRowsI64AVX2(rows int, n int, x *int64, stride int, dst *int64)
+
+// mulColumnsI64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsI64AVX2(rows int, n int, x *int64, stride int, dst *int64, more int)
+
 // maxRowsI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
 // element of dst by max.
 //
@@ -169,3 +181,147 @@ func minRowsU8AVX2(rows int, n int, x *uint8, stride int, dst *uint8)
 //
 //go:noescape
 func minColumnsU8AVX2(rows int, n int, x *uint8, stride int, dst *uint8, more int)
+
+// addRowsBF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by add.
+//
+//go:noescape
+func addRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// addColumnsBF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// maxRowsBF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by max.
+//
+//go:noescape
+func maxRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// maxColumnsBF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by max. If more is not 0, the first is dst.
+//
+//go:noescape
+func maxColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// minRowsBF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by min.
+//
+//go:noescape
+func minRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// minColumnsBF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by min. If more is not 0, the first is dst.
+//
+//go:noescape
+func minColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// addRowsF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by add.
+//
+//go:noescape
+func addRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// addColumnsF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// maxRowsF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by max.
+//
+//go:noescape
+func maxRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// maxColumnsF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by max. If more is not 0, the first is dst.
+//
+//go:noescape
+func maxColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// minRowsF16AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by min.
+//
+//go:noescape
+func minRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+
+// minColumnsF16AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by min. If more is not 0, the first is dst.
+//
+//go:noescape
+func minColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// mulRowsF32ToF64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by mul.
+//
+//go:noescape
+func mulRowsF32ToF64AVX2(rows int, n int, x *float32, stride int, dst *float64)
+
+// mulColumnsF32ToF64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsF32ToF64AVX2(rows int, n int, x *float32, stride int, dst *float64, more int)
+
+// addRowsI64ToF64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by add.
+//
+//go:noescape
+func addRowsI64ToF64AVX2(rows int, n int, x *int64, stride int, dst *float64)
+
+// addColumnsI64ToF64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsI64ToF64AVX2(rows int, n int, x *int64, stride int, dst *float64, more int)
+
+// addRowsI32ToI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by add.
+//
+//go:noescape
+func addRowsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64)
+
+// addColumnsI32ToI64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64, more int)
+
+// mulRowsI32ToI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by mul.
+//
+//go:noescape
+func mulRowsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64)
+
+// mulColumnsI32ToI64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64, more int)
+
+// addRowsU8ToI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by add.
+//
+//go:noescape
+func addRowsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64)
+
+// addColumnsU8ToI64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64, more int)
+
+// mulRowsU8ToI64AVX2 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by mul.
+//
+//go:noescape
+func mulRowsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64)
+
+// mulColumnsU8ToI64AVX2 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64, more int)

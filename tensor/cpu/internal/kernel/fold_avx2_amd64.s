@@ -11,21 +11,21 @@ TEXT ·addRowsF32AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_zero+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ    R8, $0x00000020
@@ -55,7 +55,7 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
+	VMASKMOVPS (DI), Y5, Y6
 	VADDPS     Y6, Y0, Y0
 
 done:
@@ -225,21 +225,21 @@ TEXT ·maxRowsF32AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_minusInf+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ      R8, $0x00000020
@@ -279,8 +279,8 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
-	VBLENDVPS  Y4, Y6, Y5, Y6
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
 	VCMPPS     $0x03, Y0, Y0, Y7
 	VMAXPS     Y6, Y0, Y6
 	VBLENDVPS  Y7, Y0, Y6, Y0
@@ -485,21 +485,21 @@ TEXT ·minRowsF32AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_inf+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ      R8, $0x00000020
@@ -539,8 +539,8 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
-	VBLENDVPS  Y4, Y6, Y5, Y6
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
 	VCMPPS     $0x03, Y0, Y0, Y7
 	VMINPS     Y6, Y0, Y6
 	VBLENDVPS  Y7, Y0, Y6, Y0
@@ -745,22 +745,22 @@ TEXT ·addRowsF64AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x03, DI
 	SHLQ    $0x01, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_zero64+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ    R8, $0x00000010
@@ -790,7 +790,7 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
+	VMASKMOVPS (DI), Y5, Y6
 	VADDPD     Y6, Y0, Y0
 
 done:
@@ -959,22 +959,22 @@ TEXT ·mulRowsF64AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_one64+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x03, DI
 	SHLQ    $0x01, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_one64+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ    R8, $0x00000010
@@ -1004,8 +1004,8 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
-	VBLENDVPS  Y4, Y6, Y5, Y6
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
 	VMULPD     Y6, Y0, Y0
 
 done:
@@ -1174,22 +1174,22 @@ TEXT ·maxRowsF64AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf64+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x03, DI
 	SHLQ    $0x01, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_minusInf64+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ      R8, $0x00000010
@@ -1229,8 +1229,8 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
-	VBLENDVPS  Y4, Y6, Y5, Y6
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
 	VCMPPD     $0x03, Y0, Y0, Y7
 	VMAXPD     Y6, Y0, Y6
 	VBLENDVPS  Y7, Y0, Y6, Y0
@@ -1432,22 +1432,22 @@ TEXT ·minRowsF64AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf64+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x03, DI
 	SHLQ    $0x01, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_inf64+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ      R8, $0x00000010
@@ -1487,8 +1487,8 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
-	VBLENDVPS  Y4, Y6, Y5, Y6
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
 	VCMPPD     $0x03, Y0, Y0, Y7
 	VMINPD     Y6, Y0, Y6
 	VBLENDVPS  Y7, Y0, Y6, Y0
@@ -2104,22 +2104,22 @@ TEXT ·addRowsI64AVX2(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Y4
 	MOVQ    CX, DI
 	ANDQ    $0x03, DI
 	SHLQ    $0x01, DI
 	LEAQ    ·const_lanes+64(SB), R8
 	SHLQ    $0x02, DI
 	SUBQ    DI, R8
-	VMOVUPS (R8), Y4
-	VMOVUPS ·const_zero64+0(SB), Y5
+	VMOVUPS (R8), Y5
 
 row:
 	MOVQ    DX, DI
 	MOVQ    CX, R8
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	VMOVAPS Y5, Y3
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
 
 by4:
 	CMPQ    R8, $0x00000010
@@ -2149,7 +2149,7 @@ by1:
 by1end:
 	TESTQ      R8, R8
 	JZ         done
-	VMASKMOVPS (DI), Y4, Y6
+	VMASKMOVPS (DI), Y5, Y6
 	VPADDQ     Y6, Y0, Y0
 
 done:
@@ -2298,6 +2298,368 @@ lastFirst:
 lastEach:
 	VMASKMOVPS (DI), Y0, Y2
 	VPADDQ     Y2, Y1, Y1
+	ADDQ       DX, DI
+	DECQ       R8
+	JNZ        lastEach
+
+lastStore:
+	VMASKMOVPS Y1, Y0, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulRowsI64AVX2(rows int, n int, x *int64, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·mulRowsI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ     R8, $0x00000010
+	JL       by4end
+	VMOVUPS  (DI), Y6
+	VPSRLQ   $0x20, Y6, Y7
+	VPSRLQ   $0x20, Y0, Y8
+	VPMULUDQ Y0, Y7, Y7
+	VPMULUDQ Y6, Y8, Y8
+	VPADDQ   Y8, Y7, Y7
+	VPSLLQ   $0x20, Y7, Y7
+	VPMULUDQ Y0, Y6, Y0
+	VPADDQ   Y7, Y0, Y0
+	VMOVUPS  32(DI), Y6
+	VPSRLQ   $0x20, Y6, Y7
+	VPSRLQ   $0x20, Y1, Y8
+	VPMULUDQ Y1, Y7, Y7
+	VPMULUDQ Y6, Y8, Y8
+	VPADDQ   Y8, Y7, Y7
+	VPSLLQ   $0x20, Y7, Y7
+	VPMULUDQ Y1, Y6, Y1
+	VPADDQ   Y7, Y1, Y1
+	VMOVUPS  64(DI), Y6
+	VPSRLQ   $0x20, Y6, Y7
+	VPSRLQ   $0x20, Y2, Y8
+	VPMULUDQ Y2, Y7, Y7
+	VPMULUDQ Y6, Y8, Y8
+	VPADDQ   Y8, Y7, Y7
+	VPSLLQ   $0x20, Y7, Y7
+	VPMULUDQ Y2, Y6, Y2
+	VPADDQ   Y7, Y2, Y2
+	VMOVUPS  96(DI), Y6
+	VPSRLQ   $0x20, Y6, Y7
+	VPSRLQ   $0x20, Y3, Y8
+	VPMULUDQ Y3, Y7, Y7
+	VPMULUDQ Y6, Y8, Y8
+	VPADDQ   Y8, Y7, Y7
+	VPSLLQ   $0x20, Y7, Y7
+	VPMULUDQ Y3, Y6, Y3
+	VPADDQ   Y7, Y3, Y3
+	ADDQ     $0x00000080, DI
+	SUBQ     $0x00000010, R8
+	JMP      by4
+
+by4end:
+by1:
+	CMPQ     R8, $0x00000004
+	JL       by1end
+	VMOVUPS  (DI), Y6
+	VPSRLQ   $0x20, Y6, Y7
+	VPSRLQ   $0x20, Y0, Y8
+	VPMULUDQ Y0, Y7, Y7
+	VPMULUDQ Y6, Y8, Y8
+	VPADDQ   Y8, Y7, Y7
+	VPSLLQ   $0x20, Y7, Y7
+	VPMULUDQ Y0, Y6, Y0
+	VPADDQ   Y7, Y0, Y0
+	ADDQ     $0x00000020, DI
+	SUBQ     $0x00000004, R8
+	JMP      by1
+
+by1end:
+	TESTQ      R8, R8
+	JZ         done
+	VMASKMOVPS (DI), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y4, Y6
+	VPSRLQ     $0x20, Y6, Y7
+	VPSRLQ     $0x20, Y0, Y8
+	VPMULUDQ   Y0, Y7, Y7
+	VPMULUDQ   Y6, Y8, Y8
+	VPADDQ     Y8, Y7, Y7
+	VPSLLQ     $0x20, Y7, Y7
+	VPMULUDQ   Y0, Y6, Y0
+	VPADDQ     Y7, Y0, Y0
+
+done:
+	VPSRLQ     $0x20, Y1, Y6
+	VPSRLQ     $0x20, Y0, Y7
+	VPMULUDQ   Y0, Y6, Y6
+	VPMULUDQ   Y1, Y7, Y7
+	VPADDQ     Y7, Y6, Y6
+	VPSLLQ     $0x20, Y6, Y6
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y6, Y0, Y0
+	VPSRLQ     $0x20, Y3, Y1
+	VPSRLQ     $0x20, Y2, Y6
+	VPMULUDQ   Y2, Y1, Y1
+	VPMULUDQ   Y3, Y6, Y6
+	VPADDQ     Y6, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y2
+	VPADDQ     Y1, Y2, Y2
+	VPSRLQ     $0x20, Y2, Y1
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y3
+	VPADDQ     Y3, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y0, Y2, Y0
+	VPADDQ     Y1, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsI64AVX2(rows int, n int, x *int64, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·mulColumnsI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by8Store
+
+by8Each:
+	VMOVUPS  (DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y0, Y10
+	VPMULUDQ Y0, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y0, Y8, Y0
+	VPADDQ   Y9, Y0, Y0
+	VMOVUPS  32(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y1, Y10
+	VPMULUDQ Y1, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y1, Y8, Y1
+	VPADDQ   Y9, Y1, Y1
+	VMOVUPS  64(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y2, Y10
+	VPMULUDQ Y2, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y2, Y8, Y2
+	VPADDQ   Y9, Y2, Y2
+	VMOVUPS  96(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y3, Y10
+	VPMULUDQ Y3, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y3, Y8, Y3
+	VPADDQ   Y9, Y3, Y3
+	VMOVUPS  128(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y4, Y10
+	VPMULUDQ Y4, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y4, Y8, Y4
+	VPADDQ   Y9, Y4, Y4
+	VMOVUPS  160(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y5, Y10
+	VPMULUDQ Y5, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y5, Y8, Y5
+	VPADDQ   Y9, Y5, Y5
+	VMOVUPS  192(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y6, Y10
+	VPMULUDQ Y6, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y6, Y8, Y6
+	VPADDQ   Y9, Y6, Y6
+	VMOVUPS  224(DI), Y8
+	VPSRLQ   $0x20, Y8, Y9
+	VPSRLQ   $0x20, Y7, Y10
+	VPMULUDQ Y7, Y9, Y9
+	VPMULUDQ Y8, Y10, Y10
+	VPADDQ   Y10, Y9, Y9
+	VPSLLQ   $0x20, Y9, Y9
+	VPMULUDQ Y7, Y8, Y7
+	VPADDQ   Y9, Y7, Y7
+	ADDQ     DX, DI
+	DECQ     R8
+	JNZ      by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VMOVUPS (DI), Y0
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by1Store
+
+by1Each:
+	VMOVUPS  (DI), Y1
+	VPSRLQ   $0x20, Y1, Y2
+	VPSRLQ   $0x20, Y0, Y3
+	VPMULUDQ Y0, Y2, Y2
+	VPMULUDQ Y1, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPSLLQ   $0x20, Y2, Y2
+	VPMULUDQ Y0, Y1, Y0
+	VPADDQ   Y2, Y0, Y0
+	ADDQ     DX, DI
+	DECQ     R8
+	JNZ      by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	TESTQ      AX, AX
+	JZ         done
+	SHLQ       $0x01, AX
+	LEAQ       ·const_lanes+64(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y0
+	MOVQ       CX, DI
+	MOVQ       rows+0(FP), R8
+	TESTQ      SI, SI
+	JZ         lastFirst
+	VMASKMOVPS (BX), Y0, Y1
+	JMP        lastEach
+
+lastFirst:
+	VMASKMOVPS (DI), Y0, Y1
+	ADDQ       DX, DI
+	DECQ       R8
+	JZ         lastStore
+
+lastEach:
+	VMASKMOVPS (DI), Y0, Y2
+	VPSRLQ     $0x20, Y2, Y3
+	VPSRLQ     $0x20, Y1, Y4
+	VPMULUDQ   Y1, Y3, Y3
+	VPMULUDQ   Y2, Y4, Y4
+	VPADDQ     Y4, Y3, Y3
+	VPSLLQ     $0x20, Y3, Y3
+	VPMULUDQ   Y1, Y2, Y1
+	VPADDQ     Y3, Y1, Y1
 	ADDQ       DX, DI
 	DECQ       R8
 	JNZ        lastEach
@@ -3119,6 +3481,2888 @@ by1Store:
 	ADDQ    $0x00000020, CX
 	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000020, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·addRowsBF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y6, Y0, Y0
+	VPMOVZXWD 16(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y6, Y1, Y1
+	VPMOVZXWD 32(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y6, Y2, Y2
+	VPMOVZXWD 48(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y6, Y3, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y6, Y0, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVZXWD -16(DI)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VADDPS    Y6, Y0, Y0
+
+done:
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX2
+TEXT ·addColumnsBF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 32(DI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DI), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 64(DI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DI), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 96(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 112(DI), Y7
+	VPSLLD    $0x10, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y0, Y0
+	VPMOVZXWD 16(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y1, Y1
+	VPMOVZXWD 32(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y2, Y2
+	VPMOVZXWD 48(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y3, Y3
+	VPMOVZXWD 64(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y4, Y4
+	VPMOVZXWD 80(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y5, Y5
+	VPMOVZXWD 96(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y6, Y6
+	VPMOVZXWD 112(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func maxRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·maxRowsBF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	VPMOVZXWD 16(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y1, Y1, Y7
+	VMAXPS    Y6, Y1, Y6
+	VBLENDVPS Y7, Y1, Y6, Y1
+	VPMOVZXWD 32(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y2, Y2, Y7
+	VMAXPS    Y6, Y2, Y6
+	VBLENDVPS Y7, Y2, Y6, Y2
+	VPMOVZXWD 48(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y3, Y3, Y7
+	VMAXPS    Y6, Y3, Y6
+	VBLENDVPS Y7, Y3, Y6, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVZXWD -16(DI)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+
+done:
+	VCMPPS     $0x03, Y0, Y0, Y6
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y6, Y0, Y1, Y0
+	VCMPPS     $0x03, Y2, Y2, Y1
+	VMAXPS     Y3, Y2, Y3
+	VBLENDVPS  Y1, Y2, Y3, Y1
+	VMOVAPS    Y1, Y2
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VMAXPS     Y2, Y0, Y2
+	VBLENDVPS  Y1, Y0, Y2, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX2
+TEXT ·maxColumnsBF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 32(DI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DI), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 64(DI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DI), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 96(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 112(DI), Y7
+	VPSLLD    $0x10, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VMAXPS    Y8, Y0, Y8
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VPMOVZXWD 16(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VMAXPS    Y8, Y1, Y8
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VPMOVZXWD 32(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VMAXPS    Y8, Y2, Y8
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VPMOVZXWD 48(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VMAXPS    Y8, Y3, Y8
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VPMOVZXWD 64(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VMAXPS    Y8, Y4, Y8
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VPMOVZXWD 80(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VMAXPS    Y8, Y5, Y8
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VPMOVZXWD 96(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VMAXPS    Y8, Y6, Y8
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VPMOVZXWD 112(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VMAXPS    Y8, Y7, Y8
+	VBLENDVPS Y9, Y7, Y8, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMAXPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func minRowsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·minRowsBF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	VPMOVZXWD 16(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y1, Y1, Y7
+	VMINPS    Y6, Y1, Y6
+	VBLENDVPS Y7, Y1, Y6, Y1
+	VPMOVZXWD 32(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y2, Y2, Y7
+	VMINPS    Y6, Y2, Y6
+	VBLENDVPS Y7, Y2, Y6, Y2
+	VPMOVZXWD 48(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y3, Y3, Y7
+	VMINPS    Y6, Y3, Y6
+	VBLENDVPS Y7, Y3, Y6, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVZXWD (DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVZXWD -16(DI)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+
+done:
+	VCMPPS     $0x03, Y0, Y0, Y6
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y6, Y0, Y1, Y0
+	VCMPPS     $0x03, Y2, Y2, Y1
+	VMINPS     Y3, Y2, Y3
+	VBLENDVPS  Y1, Y2, Y3, Y1
+	VMOVAPS    Y1, Y2
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VMINPS     Y2, Y0, Y2
+	VBLENDVPS  Y1, Y0, Y2, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func minColumnsBF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX2
+TEXT ·minColumnsBF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 32(DI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DI), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 64(DI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DI), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 96(DI), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 112(DI), Y7
+	VPSLLD    $0x10, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VMINPS    Y8, Y0, Y8
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VPMOVZXWD 16(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VMINPS    Y8, Y1, Y8
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VPMOVZXWD 32(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VMINPS    Y8, Y2, Y8
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VPMOVZXWD 48(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VMINPS    Y8, Y3, Y8
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VPMOVZXWD 64(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VMINPS    Y8, Y4, Y8
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VPMOVZXWD 80(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VMINPS    Y8, Y5, Y8
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VPMOVZXWD 96(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VMINPS    Y8, Y6, Y8
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VPMOVZXWD 112(DI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VMINPS    Y8, Y7, Y8
+	VBLENDVPS Y9, Y7, Y8, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMINPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, F16C
+TEXT ·addRowsF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VCVTPH2PS (DI), Y6
+	VADDPS    Y6, Y0, Y0
+	VCVTPH2PS 16(DI), Y6
+	VADDPS    Y6, Y1, Y1
+	VCVTPH2PS 32(DI), Y6
+	VADDPS    Y6, Y2, Y2
+	VCVTPH2PS 48(DI), Y6
+	VADDPS    Y6, Y3, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VCVTPH2PS (DI), Y6
+	VADDPS    Y6, Y0, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VCVTPH2PS -16(DI)(R8*2), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VADDPS    Y6, Y0, Y0
+
+done:
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, F16C
+TEXT ·addColumnsF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Y0
+	VCVTPH2PS 16(DI), Y1
+	VCVTPH2PS 32(DI), Y2
+	VCVTPH2PS 48(DI), Y3
+	VCVTPH2PS 64(DI), Y4
+	VCVTPH2PS 80(DI), Y5
+	VCVTPH2PS 96(DI), Y6
+	VCVTPH2PS 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Y8
+	VADDPS    Y8, Y0, Y0
+	VCVTPH2PS 16(DI), Y8
+	VADDPS    Y8, Y1, Y1
+	VCVTPH2PS 32(DI), Y8
+	VADDPS    Y8, Y2, Y2
+	VCVTPH2PS 48(DI), Y8
+	VADDPS    Y8, Y3, Y3
+	VCVTPH2PS 64(DI), Y8
+	VADDPS    Y8, Y4, Y4
+	VCVTPH2PS 80(DI), Y8
+	VADDPS    Y8, Y5, Y5
+	VCVTPH2PS 96(DI), Y8
+	VADDPS    Y8, Y6, Y6
+	VCVTPH2PS 112(DI), Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func maxRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, F16C
+TEXT ·maxRowsF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VCVTPH2PS (DI), Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	VCVTPH2PS 16(DI), Y6
+	VCMPPS    $0x03, Y1, Y1, Y7
+	VMAXPS    Y6, Y1, Y6
+	VBLENDVPS Y7, Y1, Y6, Y1
+	VCVTPH2PS 32(DI), Y6
+	VCMPPS    $0x03, Y2, Y2, Y7
+	VMAXPS    Y6, Y2, Y6
+	VBLENDVPS Y7, Y2, Y6, Y2
+	VCVTPH2PS 48(DI), Y6
+	VCMPPS    $0x03, Y3, Y3, Y7
+	VMAXPS    Y6, Y3, Y6
+	VBLENDVPS Y7, Y3, Y6, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VCVTPH2PS (DI), Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VCVTPH2PS -16(DI)(R8*2), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMAXPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+
+done:
+	VCMPPS     $0x03, Y0, Y0, Y6
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y6, Y0, Y1, Y0
+	VCMPPS     $0x03, Y2, Y2, Y1
+	VMAXPS     Y3, Y2, Y3
+	VBLENDVPS  Y1, Y2, Y3, Y1
+	VMOVAPS    Y1, Y2
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VMAXPS     Y2, Y0, Y2
+	VBLENDVPS  Y1, Y0, Y2, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMAXPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, F16C
+TEXT ·maxColumnsF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Y0
+	VCVTPH2PS 16(DI), Y1
+	VCVTPH2PS 32(DI), Y2
+	VCVTPH2PS 48(DI), Y3
+	VCVTPH2PS 64(DI), Y4
+	VCVTPH2PS 80(DI), Y5
+	VCVTPH2PS 96(DI), Y6
+	VCVTPH2PS 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VMAXPS    Y8, Y0, Y8
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VCVTPH2PS 16(DI), Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VMAXPS    Y8, Y1, Y8
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VCVTPH2PS 32(DI), Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VMAXPS    Y8, Y2, Y8
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VCVTPH2PS 48(DI), Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VMAXPS    Y8, Y3, Y8
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VCVTPH2PS 64(DI), Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VMAXPS    Y8, Y4, Y8
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VCVTPH2PS 80(DI), Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VMAXPS    Y8, Y5, Y8
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VCVTPH2PS 96(DI), Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VMAXPS    Y8, Y6, Y8
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VCVTPH2PS 112(DI), Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VMAXPS    Y8, Y7, Y8
+	VBLENDVPS Y9, Y7, Y8, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMAXPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func minRowsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, F16C
+TEXT ·minRowsF16AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	NEGQ    DI
+	ADDQ    $0x08, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VCVTPH2PS (DI), Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	VCVTPH2PS 16(DI), Y6
+	VCMPPS    $0x03, Y1, Y1, Y7
+	VMINPS    Y6, Y1, Y6
+	VBLENDVPS Y7, Y1, Y6, Y1
+	VCVTPH2PS 32(DI), Y6
+	VCMPPS    $0x03, Y2, Y2, Y7
+	VMINPS    Y6, Y2, Y6
+	VBLENDVPS Y7, Y2, Y6, Y2
+	VCVTPH2PS 48(DI), Y6
+	VCMPPS    $0x03, Y3, Y3, Y7
+	VMINPS    Y6, Y3, Y6
+	VBLENDVPS Y7, Y3, Y6, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VCVTPH2PS (DI), Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VCVTPH2PS -16(DI)(R8*2), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VCMPPS    $0x03, Y0, Y0, Y7
+	VMINPS    Y6, Y0, Y6
+	VBLENDVPS Y7, Y0, Y6, Y0
+
+done:
+	VCMPPS     $0x03, Y0, Y0, Y6
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y6, Y0, Y1, Y0
+	VCMPPS     $0x03, Y2, Y2, Y1
+	VMINPS     Y3, Y2, Y3
+	VBLENDVPS  Y1, Y2, Y3, Y1
+	VMOVAPS    Y1, Y2
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VMINPS     Y2, Y0, Y2
+	VBLENDVPS  Y1, Y0, Y2, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VMINPS     Y1, Y0, Y1
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func minColumnsF16AVX2(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, F16C
+TEXT ·minColumnsF16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Y0
+	VCVTPH2PS 16(DI), Y1
+	VCVTPH2PS 32(DI), Y2
+	VCVTPH2PS 48(DI), Y3
+	VCVTPH2PS 64(DI), Y4
+	VCVTPH2PS 80(DI), Y5
+	VCVTPH2PS 96(DI), Y6
+	VCVTPH2PS 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Y8
+	VCMPPS    $0x03, Y0, Y0, Y9
+	VMINPS    Y8, Y0, Y8
+	VBLENDVPS Y9, Y0, Y8, Y0
+	VCVTPH2PS 16(DI), Y8
+	VCMPPS    $0x03, Y1, Y1, Y9
+	VMINPS    Y8, Y1, Y8
+	VBLENDVPS Y9, Y1, Y8, Y1
+	VCVTPH2PS 32(DI), Y8
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VMINPS    Y8, Y2, Y8
+	VBLENDVPS Y9, Y2, Y8, Y2
+	VCVTPH2PS 48(DI), Y8
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VMINPS    Y8, Y3, Y8
+	VBLENDVPS Y9, Y3, Y8, Y3
+	VCVTPH2PS 64(DI), Y8
+	VCMPPS    $0x03, Y4, Y4, Y9
+	VMINPS    Y8, Y4, Y8
+	VBLENDVPS Y9, Y4, Y8, Y4
+	VCVTPH2PS 80(DI), Y8
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VMINPS    Y8, Y5, Y8
+	VBLENDVPS Y9, Y5, Y8, Y5
+	VCVTPH2PS 96(DI), Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VMINPS    Y8, Y6, Y8
+	VBLENDVPS Y9, Y6, Y8, Y6
+	VCVTPH2PS 112(DI), Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VMINPS    Y8, Y7, Y8
+	VBLENDVPS Y9, Y7, Y8, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMINPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func mulRowsF32ToF64AVX2(rows int, n int, x *float32, stride int, dst *float64)
+// Requires: AVX
+TEXT ·mulRowsF32ToF64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_one64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000010
+	JL        by4end
+	VCVTPS2PD (DI), Y6
+	VMULPD    Y6, Y0, Y0
+	VCVTPS2PD 16(DI), Y6
+	VMULPD    Y6, Y1, Y1
+	VCVTPS2PD 32(DI), Y6
+	VMULPD    Y6, Y2, Y2
+	VCVTPS2PD 48(DI), Y6
+	VMULPD    Y6, Y3, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000004
+	JL        by1end
+	VCVTPS2PD (DI), Y6
+	VMULPD    Y6, Y0, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000004, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VCVTPS2PD -16(DI)(R8*4), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VMULPD    Y6, Y0, Y0
+
+done:
+	VMULPD     Y1, Y0, Y0
+	VMULPD     Y3, Y2, Y2
+	VMULPD     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VMULPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VMULPD     Y1, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsF32ToF64AVX2(rows int, n int, x *float32, stride int, dst *float64, more int)
+// Requires: AVX
+TEXT ·mulColumnsF32ToF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VCVTPS2PD (DI), Y0
+	VCVTPS2PD 16(DI), Y1
+	VCVTPS2PD 32(DI), Y2
+	VCVTPS2PD 48(DI), Y3
+	VCVTPS2PD 64(DI), Y4
+	VCVTPS2PD 80(DI), Y5
+	VCVTPS2PD 96(DI), Y6
+	VCVTPS2PD 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPS2PD (DI), Y8
+	VMULPD    Y8, Y0, Y0
+	VCVTPS2PD 16(DI), Y8
+	VMULPD    Y8, Y1, Y1
+	VCVTPS2PD 32(DI), Y8
+	VMULPD    Y8, Y2, Y2
+	VCVTPS2PD 48(DI), Y8
+	VMULPD    Y8, Y3, Y3
+	VCVTPS2PD 64(DI), Y8
+	VMULPD    Y8, Y4, Y4
+	VCVTPS2PD 80(DI), Y8
+	VMULPD    Y8, Y5, Y5
+	VCVTPS2PD 96(DI), Y8
+	VMULPD    Y8, Y6, Y6
+	VCVTPS2PD 112(DI), Y8
+	VMULPD    Y8, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VCVTPS2PD (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPS2PD (DI), Y1
+	VMULPD    Y1, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsI64ToF64AVX2(rows int, n int, x *int64, stride int, dst *float64)
+// Requires: AVX, AVX2
+TEXT ·addRowsI64ToF64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ     R8, $0x00000010
+	JL       by4end
+	VMOVUPS  (DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y6, Y0, Y0
+	VMOVUPS  32(DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y6, Y1, Y1
+	VMOVUPS  64(DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y6, Y2, Y2
+	VMOVUPS  96(DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y6, Y3, Y3
+	ADDQ     $0x00000080, DI
+	SUBQ     $0x00000010, R8
+	JMP      by4
+
+by4end:
+by1:
+	CMPQ     R8, $0x00000004
+	JL       by1end
+	VMOVUPS  (DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y6, Y0, Y0
+	ADDQ     $0x00000020, DI
+	SUBQ     $0x00000004, R8
+	JMP      by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VMOVUPS   -32(DI)(R8*8), Y6
+	VPBLENDD  $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ    $0x20, Y6, Y6
+	VPXOR     ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD    ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD    Y7, Y6, Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VADDPD    Y6, Y0, Y0
+
+done:
+	VADDPD     Y1, Y0, Y0
+	VADDPD     Y3, Y2, Y2
+	VADDPD     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VADDPD     Y1, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI64ToF64AVX2(rows int, n int, x *int64, stride int, dst *float64, more int)
+// Requires: AVX, AVX2
+TEXT ·addColumnsI64ToF64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VMOVUPS  (DI), Y0
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y0, Y1
+	VPSRLQ   $0x20, Y0, Y0
+	VPXOR    ·const_two84And6364+0(SB), Y0, Y0
+	VSUBPD   ·const_two84And63And5264+0(SB), Y0, Y0
+	VADDPD   Y1, Y0, Y0
+	VMOVUPS  32(DI), Y1
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y1, Y2
+	VPSRLQ   $0x20, Y1, Y1
+	VPXOR    ·const_two84And6364+0(SB), Y1, Y1
+	VSUBPD   ·const_two84And63And5264+0(SB), Y1, Y1
+	VADDPD   Y2, Y1, Y1
+	VMOVUPS  64(DI), Y2
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y2, Y3
+	VPSRLQ   $0x20, Y2, Y2
+	VPXOR    ·const_two84And6364+0(SB), Y2, Y2
+	VSUBPD   ·const_two84And63And5264+0(SB), Y2, Y2
+	VADDPD   Y3, Y2, Y2
+	VMOVUPS  96(DI), Y3
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y3, Y4
+	VPSRLQ   $0x20, Y3, Y3
+	VPXOR    ·const_two84And6364+0(SB), Y3, Y3
+	VSUBPD   ·const_two84And63And5264+0(SB), Y3, Y3
+	VADDPD   Y4, Y3, Y3
+	VMOVUPS  128(DI), Y4
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y4, Y5
+	VPSRLQ   $0x20, Y4, Y4
+	VPXOR    ·const_two84And6364+0(SB), Y4, Y4
+	VSUBPD   ·const_two84And63And5264+0(SB), Y4, Y4
+	VADDPD   Y5, Y4, Y4
+	VMOVUPS  160(DI), Y5
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y5, Y6
+	VPSRLQ   $0x20, Y5, Y5
+	VPXOR    ·const_two84And6364+0(SB), Y5, Y5
+	VSUBPD   ·const_two84And63And5264+0(SB), Y5, Y5
+	VADDPD   Y6, Y5, Y5
+	VMOVUPS  192(DI), Y6
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y6, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPXOR    ·const_two84And6364+0(SB), Y6, Y6
+	VSUBPD   ·const_two84And63And5264+0(SB), Y6, Y6
+	VADDPD   Y7, Y6, Y6
+	VMOVUPS  224(DI), Y7
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y7, Y8
+	VPSRLQ   $0x20, Y7, Y7
+	VPXOR    ·const_two84And6364+0(SB), Y7, Y7
+	VSUBPD   ·const_two84And63And5264+0(SB), Y7, Y7
+	VADDPD   Y8, Y7, Y7
+	ADDQ     DX, DI
+	DECQ     R8
+	JZ       by8Store
+
+by8Each:
+	VMOVUPS  (DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y0, Y0
+	VMOVUPS  32(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y1, Y1
+	VMOVUPS  64(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y2, Y2
+	VMOVUPS  96(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y3, Y3
+	VMOVUPS  128(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y4, Y4
+	VMOVUPS  160(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y5, Y5
+	VMOVUPS  192(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y6, Y6
+	VMOVUPS  224(DI), Y8
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y8, Y9
+	VPSRLQ   $0x20, Y8, Y8
+	VPXOR    ·const_two84And6364+0(SB), Y8, Y8
+	VSUBPD   ·const_two84And63And5264+0(SB), Y8, Y8
+	VADDPD   Y9, Y8, Y8
+	VADDPD   Y8, Y7, Y7
+	ADDQ     DX, DI
+	DECQ     R8
+	JNZ      by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VMOVUPS  (DI), Y0
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y0, Y1
+	VPSRLQ   $0x20, Y0, Y0
+	VPXOR    ·const_two84And6364+0(SB), Y0, Y0
+	VSUBPD   ·const_two84And63And5264+0(SB), Y0, Y0
+	VADDPD   Y1, Y0, Y0
+	ADDQ     DX, DI
+	DECQ     R8
+	JZ       by1Store
+
+by1Each:
+	VMOVUPS  (DI), Y1
+	VPBLENDD $0xaa, ·const_two5264+0(SB), Y1, Y2
+	VPSRLQ   $0x20, Y1, Y1
+	VPXOR    ·const_two84And6364+0(SB), Y1, Y1
+	VSUBPD   ·const_two84And63And5264+0(SB), Y1, Y1
+	VADDPD   Y2, Y1, Y1
+	VADDPD   Y1, Y0, Y0
+	ADDQ     DX, DI
+	DECQ     R8
+	JNZ      by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·addRowsI32ToI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000010
+	JL        by4end
+	VPMOVSXDQ (DI), Y6
+	VPADDQ    Y6, Y0, Y0
+	VPMOVSXDQ 16(DI), Y6
+	VPADDQ    Y6, Y1, Y1
+	VPMOVSXDQ 32(DI), Y6
+	VPADDQ    Y6, Y2, Y2
+	VPMOVSXDQ 48(DI), Y6
+	VPADDQ    Y6, Y3, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000004
+	JL        by1end
+	VPMOVSXDQ (DI), Y6
+	VPADDQ    Y6, Y0, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000004, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVSXDQ -16(DI)(R8*4), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VPADDQ    Y6, Y0, Y0
+
+done:
+	VPADDQ     Y1, Y0, Y0
+	VPADDQ     Y3, Y2, Y2
+	VPADDQ     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·addColumnsI32ToI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVSXDQ (DI), Y0
+	VPMOVSXDQ 16(DI), Y1
+	VPMOVSXDQ 32(DI), Y2
+	VPMOVSXDQ 48(DI), Y3
+	VPMOVSXDQ 64(DI), Y4
+	VPMOVSXDQ 80(DI), Y5
+	VPMOVSXDQ 96(DI), Y6
+	VPMOVSXDQ 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVSXDQ (DI), Y8
+	VPADDQ    Y8, Y0, Y0
+	VPMOVSXDQ 16(DI), Y8
+	VPADDQ    Y8, Y1, Y1
+	VPMOVSXDQ 32(DI), Y8
+	VPADDQ    Y8, Y2, Y2
+	VPMOVSXDQ 48(DI), Y8
+	VPADDQ    Y8, Y3, Y3
+	VPMOVSXDQ 64(DI), Y8
+	VPADDQ    Y8, Y4, Y4
+	VPMOVSXDQ 80(DI), Y8
+	VPADDQ    Y8, Y5, Y5
+	VPMOVSXDQ 96(DI), Y8
+	VPADDQ    Y8, Y6, Y6
+	VPMOVSXDQ 112(DI), Y8
+	VPADDQ    Y8, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVSXDQ (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVSXDQ (DI), Y1
+	VPADDQ    Y1, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func mulRowsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·mulRowsI32ToI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000010
+	JL        by4end
+	VPMOVSXDQ (DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+	VPMOVSXDQ 16(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y1, Y8
+	VPMULUDQ  Y1, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y1, Y6, Y1
+	VPADDQ    Y7, Y1, Y1
+	VPMOVSXDQ 32(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y2, Y8
+	VPMULUDQ  Y2, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y2, Y6, Y2
+	VPADDQ    Y7, Y2, Y2
+	VPMOVSXDQ 48(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y3, Y8
+	VPMULUDQ  Y3, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y3, Y6, Y3
+	VPADDQ    Y7, Y3, Y3
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000004
+	JL        by1end
+	VPMOVSXDQ (DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000004, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVSXDQ -16(DI)(R8*4), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+
+done:
+	VPSRLQ     $0x20, Y1, Y6
+	VPSRLQ     $0x20, Y0, Y7
+	VPMULUDQ   Y0, Y6, Y6
+	VPMULUDQ   Y1, Y7, Y7
+	VPADDQ     Y7, Y6, Y6
+	VPSLLQ     $0x20, Y6, Y6
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y6, Y0, Y0
+	VPSRLQ     $0x20, Y3, Y1
+	VPSRLQ     $0x20, Y2, Y6
+	VPMULUDQ   Y2, Y1, Y1
+	VPMULUDQ   Y3, Y6, Y6
+	VPADDQ     Y6, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y2
+	VPADDQ     Y1, Y2, Y2
+	VPSRLQ     $0x20, Y2, Y1
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y3
+	VPADDQ     Y3, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y0, Y2, Y0
+	VPADDQ     Y1, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsI32ToI64AVX2(rows int, n int, x *int32, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·mulColumnsI32ToI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVSXDQ (DI), Y0
+	VPMOVSXDQ 16(DI), Y1
+	VPMOVSXDQ 32(DI), Y2
+	VPMOVSXDQ 48(DI), Y3
+	VPMOVSXDQ 64(DI), Y4
+	VPMOVSXDQ 80(DI), Y5
+	VPMOVSXDQ 96(DI), Y6
+	VPMOVSXDQ 112(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVSXDQ (DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y0, Y10
+	VPMULUDQ  Y0, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y0, Y8, Y0
+	VPADDQ    Y9, Y0, Y0
+	VPMOVSXDQ 16(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y1, Y10
+	VPMULUDQ  Y1, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y1, Y8, Y1
+	VPADDQ    Y9, Y1, Y1
+	VPMOVSXDQ 32(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y2, Y10
+	VPMULUDQ  Y2, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y2, Y8, Y2
+	VPADDQ    Y9, Y2, Y2
+	VPMOVSXDQ 48(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y3, Y10
+	VPMULUDQ  Y3, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y3, Y8, Y3
+	VPADDQ    Y9, Y3, Y3
+	VPMOVSXDQ 64(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y4, Y10
+	VPMULUDQ  Y4, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y4, Y8, Y4
+	VPADDQ    Y9, Y4, Y4
+	VPMOVSXDQ 80(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y5, Y10
+	VPMULUDQ  Y5, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y5, Y8, Y5
+	VPADDQ    Y9, Y5, Y5
+	VPMOVSXDQ 96(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y6, Y10
+	VPMULUDQ  Y6, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y6, Y8, Y6
+	VPADDQ    Y9, Y6, Y6
+	VPMOVSXDQ 112(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y7, Y10
+	VPMULUDQ  Y7, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y7, Y8, Y7
+	VPADDQ    Y9, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVSXDQ (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVSXDQ (DI), Y1
+	VPSRLQ    $0x20, Y1, Y2
+	VPSRLQ    $0x20, Y0, Y3
+	VPMULUDQ  Y0, Y2, Y2
+	VPMULUDQ  Y1, Y3, Y3
+	VPADDQ    Y3, Y2, Y2
+	VPSLLQ    $0x20, Y2, Y2
+	VPMULUDQ  Y0, Y1, Y0
+	VPADDQ    Y2, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000010, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·addRowsU8ToI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000010
+	JL        by4end
+	VPMOVZXBQ (DI), Y6
+	VPADDQ    Y6, Y0, Y0
+	VPMOVZXBQ 4(DI), Y6
+	VPADDQ    Y6, Y1, Y1
+	VPMOVZXBQ 8(DI), Y6
+	VPADDQ    Y6, Y2, Y2
+	VPMOVZXBQ 12(DI), Y6
+	VPADDQ    Y6, Y3, Y3
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000010, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000004
+	JL        by1end
+	VPMOVZXBQ (DI), Y6
+	VPADDQ    Y6, Y0, Y0
+	ADDQ      $0x00000004, DI
+	SUBQ      $0x00000004, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVZXBQ -4(DI)(R8*1), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VPADDQ    Y6, Y0, Y0
+
+done:
+	VPADDQ     Y1, Y0, Y0
+	VPADDQ     Y3, Y2, Y2
+	VPADDQ     Y2, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPADDQ     Y1, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·addColumnsU8ToI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXBQ (DI), Y0
+	VPMOVZXBQ 4(DI), Y1
+	VPMOVZXBQ 8(DI), Y2
+	VPMOVZXBQ 12(DI), Y3
+	VPMOVZXBQ 16(DI), Y4
+	VPMOVZXBQ 20(DI), Y5
+	VPMOVZXBQ 24(DI), Y6
+	VPMOVZXBQ 28(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXBQ (DI), Y8
+	VPADDQ    Y8, Y0, Y0
+	VPMOVZXBQ 4(DI), Y8
+	VPADDQ    Y8, Y1, Y1
+	VPMOVZXBQ 8(DI), Y8
+	VPADDQ    Y8, Y2, Y2
+	VPMOVZXBQ 12(DI), Y8
+	VPADDQ    Y8, Y3, Y3
+	VPMOVZXBQ 16(DI), Y8
+	VPADDQ    Y8, Y4, Y4
+	VPMOVZXBQ 20(DI), Y8
+	VPADDQ    Y8, Y5, Y5
+	VPMOVZXBQ 24(DI), Y8
+	VPADDQ    Y8, Y6, Y6
+	VPMOVZXBQ 28(DI), Y8
+	VPADDQ    Y8, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXBQ (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXBQ (DI), Y1
+	VPADDQ    Y1, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000004, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
+	JMP     by1
+
+by1End:
+	VZEROUPPER
+	RET
+
+// func mulRowsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64)
+// Requires: AVX, AVX2
+TEXT ·mulRowsU8ToI64AVX2(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Y4
+	MOVQ    CX, DI
+	ANDQ    $0x03, DI
+	NEGQ    DI
+	ADDQ    $0x04, DI
+	SHLQ    $0x01, DI
+	LEAQ    ·const_lanes+64(SB), R8
+	SHLQ    $0x02, DI
+	SUBQ    DI, R8
+	VMOVUPS (R8), Y5
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Y4, Y0
+	VMOVAPS Y4, Y1
+	VMOVAPS Y4, Y2
+	VMOVAPS Y4, Y3
+
+by4:
+	CMPQ      R8, $0x00000010
+	JL        by4end
+	VPMOVZXBQ (DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+	VPMOVZXBQ 4(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y1, Y8
+	VPMULUDQ  Y1, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y1, Y6, Y1
+	VPADDQ    Y7, Y1, Y1
+	VPMOVZXBQ 8(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y2, Y8
+	VPMULUDQ  Y2, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y2, Y6, Y2
+	VPADDQ    Y7, Y2, Y2
+	VPMOVZXBQ 12(DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y3, Y8
+	VPMULUDQ  Y3, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y3, Y6, Y3
+	VPADDQ    Y7, Y3, Y3
+	ADDQ      $0x00000010, DI
+	SUBQ      $0x00000010, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000004
+	JL        by1end
+	VPMOVZXBQ (DI), Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+	ADDQ      $0x00000004, DI
+	SUBQ      $0x00000004, R8
+	JMP       by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VPMOVZXBQ -4(DI)(R8*1), Y6
+	VBLENDVPS Y5, Y4, Y6, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPSRLQ    $0x20, Y0, Y8
+	VPMULUDQ  Y0, Y7, Y7
+	VPMULUDQ  Y6, Y8, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPSLLQ    $0x20, Y7, Y7
+	VPMULUDQ  Y0, Y6, Y0
+	VPADDQ    Y7, Y0, Y0
+
+done:
+	VPSRLQ     $0x20, Y1, Y6
+	VPSRLQ     $0x20, Y0, Y7
+	VPMULUDQ   Y0, Y6, Y6
+	VPMULUDQ   Y1, Y7, Y7
+	VPADDQ     Y7, Y6, Y6
+	VPSLLQ     $0x20, Y6, Y6
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y6, Y0, Y0
+	VPSRLQ     $0x20, Y3, Y1
+	VPSRLQ     $0x20, Y2, Y6
+	VPMULUDQ   Y2, Y1, Y1
+	VPMULUDQ   Y3, Y6, Y6
+	VPADDQ     Y6, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y2
+	VPADDQ     Y1, Y2, Y2
+	VPSRLQ     $0x20, Y2, Y1
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y1, Y1
+	VPMULUDQ   Y2, Y3, Y3
+	VPADDQ     Y3, Y1, Y1
+	VPSLLQ     $0x20, Y1, Y1
+	VPMULUDQ   Y0, Y2, Y0
+	VPADDQ     Y1, Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VPERMILPD  $0x05, Y0, Y1
+	VPSRLQ     $0x20, Y1, Y2
+	VPSRLQ     $0x20, Y0, Y3
+	VPMULUDQ   Y0, Y2, Y2
+	VPMULUDQ   Y1, Y3, Y3
+	VPADDQ     Y3, Y2, Y2
+	VPSLLQ     $0x20, Y2, Y2
+	VPMULUDQ   Y0, Y1, Y0
+	VPADDQ     Y2, Y0, Y0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsU8ToI64AVX2(rows int, n int, x *uint8, stride int, dst *int64, more int)
+// Requires: AVX, AVX2
+TEXT ·mulColumnsU8ToI64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000020
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXBQ (DI), Y0
+	VPMOVZXBQ 4(DI), Y1
+	VPMOVZXBQ 8(DI), Y2
+	VPMOVZXBQ 12(DI), Y3
+	VPMOVZXBQ 16(DI), Y4
+	VPMOVZXBQ 20(DI), Y5
+	VPMOVZXBQ 24(DI), Y6
+	VPMOVZXBQ 28(DI), Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXBQ (DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y0, Y10
+	VPMULUDQ  Y0, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y0, Y8, Y0
+	VPADDQ    Y9, Y0, Y0
+	VPMOVZXBQ 4(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y1, Y10
+	VPMULUDQ  Y1, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y1, Y8, Y1
+	VPADDQ    Y9, Y1, Y1
+	VPMOVZXBQ 8(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y2, Y10
+	VPMULUDQ  Y2, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y2, Y8, Y2
+	VPADDQ    Y9, Y2, Y2
+	VPMOVZXBQ 12(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y3, Y10
+	VPMULUDQ  Y3, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y3, Y8, Y3
+	VPADDQ    Y9, Y3, Y3
+	VPMOVZXBQ 16(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y4, Y10
+	VPMULUDQ  Y4, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y4, Y8, Y4
+	VPADDQ    Y9, Y4, Y4
+	VPMOVZXBQ 20(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y5, Y10
+	VPMULUDQ  Y5, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y5, Y8, Y5
+	VPADDQ    Y9, Y5, Y5
+	VPMOVZXBQ 24(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y6, Y10
+	VPMULUDQ  Y6, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y6, Y8, Y6
+	VPADDQ    Y9, Y6, Y6
+	VPMOVZXBQ 28(DI), Y8
+	VPSRLQ    $0x20, Y8, Y9
+	VPSRLQ    $0x20, Y7, Y10
+	VPMULUDQ  Y7, Y9, Y9
+	VPMULUDQ  Y8, Y10, Y10
+	VPADDQ    Y10, Y9, Y9
+	VPSLLQ    $0x20, Y9, Y9
+	VPMULUDQ  Y7, Y8, Y7
+	VPADDQ    Y9, Y7, Y7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y4, 128(BX)
+	VMOVUPS Y5, 160(BX)
+	VMOVUPS Y6, 192(BX)
+	VMOVUPS Y7, 224(BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000020, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000004
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Y0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXBQ (DI), Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXBQ (DI), Y1
+	VPSRLQ    $0x20, Y1, Y2
+	VPSRLQ    $0x20, Y0, Y3
+	VPMULUDQ  Y0, Y2, Y2
+	VPMULUDQ  Y1, Y3, Y3
+	VPADDQ    Y3, Y2, Y2
+	VPSLLQ    $0x20, Y2, Y2
+	VPMULUDQ  Y0, Y1, Y0
+	VPADDQ    Y2, Y0, Y0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Y0, (BX)
+	ADDQ    $0x00000004, CX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000004, AX
 	JMP     by1
 
 by1End:

@@ -122,6 +122,18 @@ func addRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
 //go:noescape
 func addColumnsI64AVX512(rows int, n int, x *int64, stride int, dst *int64, more int)
 
+// mulRowsI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by mul.
+//
+//go:noescape
+func mulRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
+
+// mulColumnsI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsI64AVX512(rows int, n int, x *int64, stride int, dst *int64, more int)
+
 // maxRowsI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
 // element of dst by max.
 //
@@ -169,3 +181,147 @@ func minRowsU8AVX512(rows int, n int, x *uint8, stride int, dst *uint8)
 //
 //go:noescape
 func minColumnsU8AVX512(rows int, n int, x *uint8, stride int, dst *uint8, more int)
+
+// addRowsBF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by add.
+//
+//go:noescape
+func addRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// addColumnsBF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// maxRowsBF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by max.
+//
+//go:noescape
+func maxRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// maxColumnsBF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by max. If more is not 0, the first is dst.
+//
+//go:noescape
+func maxColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// minRowsBF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into
+// an element of dst by min.
+//
+//go:noescape
+func minRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// minColumnsBF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by min. If more is not 0, the first is dst.
+//
+//go:noescape
+func minColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// addRowsF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by add.
+//
+//go:noescape
+func addRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// addColumnsF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// maxRowsF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by max.
+//
+//go:noescape
+func maxRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// maxColumnsF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by max. If more is not 0, the first is dst.
+//
+//go:noescape
+func maxColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// minRowsF16AVX512 folds each of rows > 0 rows of n elements, stride bytes apart, into an
+// element of dst by min.
+//
+//go:noescape
+func minRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+
+// minColumnsF16AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into one
+// by min. If more is not 0, the first is dst.
+//
+//go:noescape
+func minColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+
+// mulRowsF32ToF64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by mul.
+//
+//go:noescape
+func mulRowsF32ToF64AVX512(rows int, n int, x *float32, stride int, dst *float64)
+
+// mulColumnsF32ToF64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart,
+// into one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsF32ToF64AVX512(rows int, n int, x *float32, stride int, dst *float64, more int)
+
+// addRowsI64ToF64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by add.
+//
+//go:noescape
+func addRowsI64ToF64AVX512(rows int, n int, x *int64, stride int, dst *float64)
+
+// addColumnsI64ToF64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart,
+// into one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsI64ToF64AVX512(rows int, n int, x *int64, stride int, dst *float64, more int)
+
+// addRowsI32ToI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by add.
+//
+//go:noescape
+func addRowsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64)
+
+// addColumnsI32ToI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart,
+// into one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64, more int)
+
+// mulRowsI32ToI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by mul.
+//
+//go:noescape
+func mulRowsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64)
+
+// mulColumnsI32ToI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart,
+// into one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64, more int)
+
+// addRowsU8ToI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by add.
+//
+//go:noescape
+func addRowsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64)
+
+// addColumnsU8ToI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by add. If more is not 0, the first is dst.
+//
+//go:noescape
+func addColumnsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64, more int)
+
+// mulRowsU8ToI64AVX512 folds each of rows > 0 rows of n elements, stride bytes apart,
+// into an element of dst by mul.
+//
+//go:noescape
+func mulRowsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64)
+
+// mulColumnsU8ToI64AVX512 folds rows > 0 rows of n > 0 elements, stride bytes apart, into
+// one by mul. If more is not 0, the first is dst.
+//
+//go:noescape
+func mulColumnsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64, more int)

@@ -11,12 +11,12 @@ TEXT ·addRowsF32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x0f, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_zero+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -225,12 +225,12 @@ TEXT ·maxRowsF32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x0f, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_minusInf+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -285,8 +285,9 @@ by1end:
 	JZ        done
 	VMOVUPS.Z (DI), K1, Z5
 	VBLENDMPS Z5, Z4, K1, Z11
+	VMOVAPS   Z11, Z5
 	VCMPPS    $0x03, Z0, Z0, K2
-	VMAXPS    Z11, Z0, Z5
+	VMAXPS    Z5, Z0, Z5
 	VBLENDMPS Z0, Z5, K2, Z12
 	VMOVAPS   Z12, Z0
 
@@ -509,12 +510,12 @@ TEXT ·minRowsF32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x0f, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_inf+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -569,8 +570,9 @@ by1end:
 	JZ        done
 	VMOVUPS.Z (DI), K1, Z5
 	VBLENDMPS Z5, Z4, K1, Z11
+	VMOVAPS   Z11, Z5
 	VCMPPS    $0x03, Z0, Z0, K2
-	VMINPS    Z11, Z0, Z5
+	VMINPS    Z5, Z0, Z5
 	VBLENDMPS Z0, Z5, K2, Z12
 	VMOVAPS   Z12, Z0
 
@@ -793,13 +795,13 @@ TEXT ·addRowsF64AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	SHLQ    $0x01, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_zero64+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -1007,13 +1009,13 @@ TEXT ·mulRowsF64AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_one64+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	SHLQ    $0x01, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_one64+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -1053,7 +1055,8 @@ by1end:
 	JZ        done
 	VMOVUPS.Z (DI), K1, Z5
 	VBLENDMPS Z5, Z4, K1, Z6
-	VMULPD    Z6, Z0, Z0
+	VMOVAPS   Z6, Z5
+	VMULPD    Z5, Z0, Z0
 
 done:
 	VMULPD     Z1, Z0, Z0
@@ -1222,13 +1225,13 @@ TEXT ·maxRowsF64AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf64+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	SHLQ    $0x01, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_minusInf64+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -1283,8 +1286,9 @@ by1end:
 	JZ        done
 	VMOVUPS.Z (DI), K1, Z5
 	VBLENDMPS Z5, Z4, K1, Z11
+	VMOVAPS   Z11, Z5
 	VCMPPD    $0x03, Z0, Z0, K2
-	VMAXPD    Z11, Z0, Z5
+	VMAXPD    Z5, Z0, Z5
 	VBLENDMPD Z0, Z5, K2, Z12
 	VMOVAPS   Z12, Z0
 
@@ -1503,13 +1507,13 @@ TEXT ·minRowsF64AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf64+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	SHLQ    $0x01, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_inf64+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -1564,8 +1568,9 @@ by1end:
 	JZ        done
 	VMOVUPS.Z (DI), K1, Z5
 	VBLENDMPS Z5, Z4, K1, Z11
+	VMOVAPS   Z11, Z5
 	VCMPPD    $0x03, Z0, Z0, K2
-	VMINPD    Z11, Z0, Z5
+	VMINPD    Z5, Z0, Z5
 	VBLENDMPD Z0, Z5, K2, Z12
 	VMOVAPS   Z12, Z0
 
@@ -2200,13 +2205,13 @@ TEXT ·addRowsI64AVX512(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Z4
 	MOVQ    CX, DI
 	ANDQ    $0x07, DI
 	SHLQ    $0x01, DI
 	MOVL    $0xffffffff, R8
 	BZHIL   DI, R8, R8
 	KMOVW   R8, K1
-	VMOVUPS ·const_zero64+0(SB), Z4
 
 row:
 	MOVQ    DX, DI
@@ -2394,6 +2399,223 @@ lastFirst:
 lastEach:
 	VMOVUPS.Z (DI), K1, Z1
 	VPADDQ    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       lastEach
+
+lastStore:
+	VMOVUPS Z0, K1, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulRowsI64AVX512(rows int, n int, x *int64, stride int, dst *int64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulRowsI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	SHLQ    $0x01, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ    R8, $0x00000020
+	JL      by4end
+	VMOVUPS (DI), Z5
+	VPMULLQ Z0, Z5, Z0
+	VMOVUPS 64(DI), Z5
+	VPMULLQ Z1, Z5, Z1
+	VMOVUPS 128(DI), Z5
+	VPMULLQ Z2, Z5, Z2
+	VMOVUPS 192(DI), Z5
+	VPMULLQ Z3, Z5, Z3
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x00000020, R8
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    R8, $0x00000008
+	JL      by1end
+	VMOVUPS (DI), Z5
+	VPMULLQ Z0, Z5, Z0
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000008, R8
+	JMP     by1
+
+by1end:
+	TESTQ     R8, R8
+	JZ        done
+	VMOVUPS.Z (DI), K1, Z5
+	VBLENDMPS Z5, Z4, K1, Z6
+	VMOVAPS   Z6, Z5
+	VPMULLQ   Z0, Z5, Z0
+
+done:
+	VPMULLQ    Z0, Z1, Z0
+	VPMULLQ    Z2, Z3, Z1
+	VMOVAPS    Z1, Z2
+	VPMULLQ    Z0, Z2, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsI64AVX512(rows int, n int, x *int64, stride int, dst *int64, more int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulColumnsI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 256(DI), Z4
+	VMOVUPS 320(DI), Z5
+	VMOVUPS 384(DI), Z6
+	VMOVUPS 448(DI), Z7
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by8Store
+
+by8Each:
+	VMOVUPS (DI), Z8
+	VPMULLQ Z0, Z8, Z0
+	VMOVUPS 64(DI), Z8
+	VPMULLQ Z1, Z8, Z1
+	VMOVUPS 128(DI), Z8
+	VPMULLQ Z2, Z8, Z2
+	VMOVUPS 192(DI), Z8
+	VPMULLQ Z3, Z8, Z3
+	VMOVUPS 256(DI), Z8
+	VPMULLQ Z4, Z8, Z4
+	VMOVUPS 320(DI), Z8
+	VPMULLQ Z5, Z8, Z5
+	VMOVUPS 384(DI), Z8
+	VPMULLQ Z6, Z8, Z6
+	VMOVUPS 448(DI), Z8
+	VPMULLQ Z7, Z8, Z7
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000200, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VMOVUPS (DI), Z0
+	ADDQ    DX, DI
+	DECQ    R8
+	JZ      by1Store
+
+by1Each:
+	VMOVUPS (DI), Z1
+	VPMULLQ Z0, Z1, Z0
+	ADDQ    DX, DI
+	DECQ    R8
+	JNZ     by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K1
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K1, Z0
+	JMP       lastEach
+
+lastFirst:
+	VMOVUPS.Z (DI), K1, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        lastStore
+
+lastEach:
+	VMOVUPS.Z (DI), K1, Z1
+	VPMULLQ   Z0, Z1, Z0
 	ADDQ      DX, DI
 	DECQ      R8
 	JNZ       lastEach
@@ -3182,5 +3404,2985 @@ by1Store:
 	JMP     by1
 
 by1End:
+	VZEROUPPER
+	RET
+
+// func addRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRowsBF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VADDPS    Z5, Z0, Z0
+	VPMOVZXWD 32(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VADDPS    Z5, Z1, Z1
+	VPMOVZXWD 64(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VADDPS    Z5, Z2, Z2
+	VPMOVZXWD 96(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VADDPS    Z5, Z3, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VADDPS    Z5, Z0, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVZXWD.Z (DI), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VADDPS      Z5, Z0, Z0
+
+done:
+	VADDPS     Z1, Z0, Z0
+	VADDPS     Z3, Z2, Z2
+	VADDPS     Z2, Z0, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsBF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VPMOVZXWD 32(DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPMOVZXWD 64(DI), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 96(DI), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 128(DI), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DI), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DI), Z7
+	VPSLLD    $0x10, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z0, Z0
+	VPMOVZXWD 32(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z1, Z1
+	VPMOVZXWD 64(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z2, Z2
+	VPMOVZXWD 96(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z3, Z3
+	VPMOVZXWD 128(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z4, Z4
+	VPMOVZXWD 160(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z5, Z5
+	VPMOVZXWD 192(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z6, Z6
+	VPMOVZXWD 224(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVZXWD.Z (DI), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVZXWD.Z (DI), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxRowsBF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMAXPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z6
+	VMOVAPS   Z6, Z0
+	VPMOVZXWD 32(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMAXPS    Z5, Z1, Z5
+	VBLENDMPS Z1, Z5, K2, Z7
+	VMOVAPS   Z7, Z1
+	VPMOVZXWD 64(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMAXPS    Z5, Z2, Z5
+	VBLENDMPS Z2, Z5, K2, Z8
+	VMOVAPS   Z8, Z2
+	VPMOVZXWD 96(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMAXPS    Z5, Z3, Z5
+	VBLENDMPS Z3, Z5, K2, Z9
+	VMOVAPS   Z9, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMAXPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z10
+	VMOVAPS   Z10, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVZXWD.Z (DI), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VBLENDMPS   Z5, Z4, K1, Z11
+	VMOVAPS     Z11, Z5
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMAXPS      Z5, Z0, Z5
+	VBLENDMPS   Z0, Z5, K2, Z12
+	VMOVAPS     Z12, Z0
+
+done:
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z13
+	VMOVAPS    Z13, Z0
+	VCMPPS     $0x03, Z2, Z2, K2
+	VMAXPS     Z3, Z2, Z1
+	VBLENDMPS  Z2, Z1, K2, Z14
+	VMOVAPS    Z14, Z2
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z2, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z15
+	VMOVAPS    Z15, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z16
+	VMOVAPS    Z16, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z17
+	VMOVAPS    Z17, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z18
+	VMOVAPS    Z18, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z19
+	VMOVAPS    Z19, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxColumnsBF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VPMOVZXWD 32(DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPMOVZXWD 64(DI), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 96(DI), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 128(DI), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DI), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DI), Z7
+	VPSLLD    $0x10, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMAXPS    Z8, Z0, Z8
+	VBLENDMPS Z0, Z8, K1, Z9
+	VMOVAPS   Z9, Z0
+	VPMOVZXWD 32(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMAXPS    Z8, Z1, Z8
+	VBLENDMPS Z1, Z8, K1, Z10
+	VMOVAPS   Z10, Z1
+	VPMOVZXWD 64(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMAXPS    Z8, Z2, Z8
+	VBLENDMPS Z2, Z8, K1, Z11
+	VMOVAPS   Z11, Z2
+	VPMOVZXWD 96(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMAXPS    Z8, Z3, Z8
+	VBLENDMPS Z3, Z8, K1, Z12
+	VMOVAPS   Z12, Z3
+	VPMOVZXWD 128(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMAXPS    Z8, Z4, Z8
+	VBLENDMPS Z4, Z8, K1, Z13
+	VMOVAPS   Z13, Z4
+	VPMOVZXWD 160(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMAXPS    Z8, Z5, Z8
+	VBLENDMPS Z5, Z8, K1, Z14
+	VMOVAPS   Z14, Z5
+	VPMOVZXWD 192(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMAXPS    Z8, Z6, Z8
+	VBLENDMPS Z6, Z8, K1, Z15
+	VMOVAPS   Z15, Z6
+	VPMOVZXWD 224(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMAXPS    Z8, Z7, Z8
+	VBLENDMPS Z7, Z8, K1, Z16
+	VMOVAPS   Z16, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMAXPS    Z1, Z0, Z1
+	VBLENDMPS Z0, Z1, K1, Z17
+	VMOVAPS   Z17, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVZXWD.Z (DI), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVZXWD.Z (DI), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x03, Z0, Z0, K3
+	VMAXPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K3, Z18
+	VMOVAPS     Z18, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func minRowsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minRowsBF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMINPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z6
+	VMOVAPS   Z6, Z0
+	VPMOVZXWD 32(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMINPS    Z5, Z1, Z5
+	VBLENDMPS Z1, Z5, K2, Z7
+	VMOVAPS   Z7, Z1
+	VPMOVZXWD 64(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMINPS    Z5, Z2, Z5
+	VBLENDMPS Z2, Z5, K2, Z8
+	VMOVAPS   Z8, Z2
+	VPMOVZXWD 96(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMINPS    Z5, Z3, Z5
+	VBLENDMPS Z3, Z5, K2, Z9
+	VMOVAPS   Z9, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VPMOVZXWD (DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMINPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z10
+	VMOVAPS   Z10, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVZXWD.Z (DI), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VBLENDMPS   Z5, Z4, K1, Z11
+	VMOVAPS     Z11, Z5
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMINPS      Z5, Z0, Z5
+	VBLENDMPS   Z0, Z5, K2, Z12
+	VMOVAPS     Z12, Z0
+
+done:
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z13
+	VMOVAPS    Z13, Z0
+	VCMPPS     $0x03, Z2, Z2, K2
+	VMINPS     Z3, Z2, Z1
+	VBLENDMPS  Z2, Z1, K2, Z14
+	VMOVAPS    Z14, Z2
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z2, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z15
+	VMOVAPS    Z15, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z16
+	VMOVAPS    Z16, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z17
+	VMOVAPS    Z17, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z18
+	VMOVAPS    Z18, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z19
+	VMOVAPS    Z19, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func minColumnsBF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minColumnsBF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VPMOVZXWD 32(DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPMOVZXWD 64(DI), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 96(DI), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 128(DI), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DI), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DI), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DI), Z7
+	VPSLLD    $0x10, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXWD (DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMINPS    Z8, Z0, Z8
+	VBLENDMPS Z0, Z8, K1, Z9
+	VMOVAPS   Z9, Z0
+	VPMOVZXWD 32(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMINPS    Z8, Z1, Z8
+	VBLENDMPS Z1, Z8, K1, Z10
+	VMOVAPS   Z10, Z1
+	VPMOVZXWD 64(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMINPS    Z8, Z2, Z8
+	VBLENDMPS Z2, Z8, K1, Z11
+	VMOVAPS   Z11, Z2
+	VPMOVZXWD 96(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMINPS    Z8, Z3, Z8
+	VBLENDMPS Z3, Z8, K1, Z12
+	VMOVAPS   Z12, Z3
+	VPMOVZXWD 128(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMINPS    Z8, Z4, Z8
+	VBLENDMPS Z4, Z8, K1, Z13
+	VMOVAPS   Z13, Z4
+	VPMOVZXWD 160(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMINPS    Z8, Z5, Z8
+	VBLENDMPS Z5, Z8, K1, Z14
+	VMOVAPS   Z14, Z5
+	VPMOVZXWD 192(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMINPS    Z8, Z6, Z8
+	VBLENDMPS Z6, Z8, K1, Z15
+	VMOVAPS   Z15, Z6
+	VPMOVZXWD 224(DI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMINPS    Z8, Z7, Z8
+	VBLENDMPS Z7, Z8, K1, Z16
+	VMOVAPS   Z16, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXWD (DI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXWD (DI), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMINPS    Z1, Z0, Z1
+	VBLENDMPS Z0, Z1, K1, Z17
+	VMOVAPS   Z17, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVZXWD.Z (DI), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVZXWD.Z (DI), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x03, Z0, Z0, K3
+	VMINPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K3, Z18
+	VMOVAPS     Z18, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRowsF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VCVTPH2PS (DI), Z5
+	VADDPS    Z5, Z0, Z0
+	VCVTPH2PS 32(DI), Z5
+	VADDPS    Z5, Z1, Z1
+	VCVTPH2PS 64(DI), Z5
+	VADDPS    Z5, Z2, Z2
+	VCVTPH2PS 96(DI), Z5
+	VADDPS    Z5, Z3, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VCVTPH2PS (DI), Z5
+	VADDPS    Z5, Z0, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VCVTPH2PS.Z (DI), K1, Z5
+	VADDPS      Z5, Z0, Z0
+
+done:
+	VADDPS     Z1, Z0, Z0
+	VADDPS     Z3, Z2, Z2
+	VADDPS     Z2, Z0, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Z0
+	VCVTPH2PS 32(DI), Z1
+	VCVTPH2PS 64(DI), Z2
+	VCVTPH2PS 96(DI), Z3
+	VCVTPH2PS 128(DI), Z4
+	VCVTPH2PS 160(DI), Z5
+	VCVTPH2PS 192(DI), Z6
+	VCVTPH2PS 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Z8
+	VADDPS    Z8, Z0, Z0
+	VCVTPH2PS 32(DI), Z8
+	VADDPS    Z8, Z1, Z1
+	VCVTPH2PS 64(DI), Z8
+	VADDPS    Z8, Z2, Z2
+	VCVTPH2PS 96(DI), Z8
+	VADDPS    Z8, Z3, Z3
+	VCVTPH2PS 128(DI), Z8
+	VADDPS    Z8, Z4, Z4
+	VCVTPH2PS 160(DI), Z8
+	VADDPS    Z8, Z5, Z5
+	VCVTPH2PS 192(DI), Z8
+	VADDPS    Z8, Z6, Z6
+	VCVTPH2PS 224(DI), Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VCVTPH2PS.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VCVTPH2PS.Z (DI), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxRowsF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_minusInf+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VCVTPH2PS (DI), Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMAXPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z6
+	VMOVAPS   Z6, Z0
+	VCVTPH2PS 32(DI), Z5
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMAXPS    Z5, Z1, Z5
+	VBLENDMPS Z1, Z5, K2, Z7
+	VMOVAPS   Z7, Z1
+	VCVTPH2PS 64(DI), Z5
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMAXPS    Z5, Z2, Z5
+	VBLENDMPS Z2, Z5, K2, Z8
+	VMOVAPS   Z8, Z2
+	VCVTPH2PS 96(DI), Z5
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMAXPS    Z5, Z3, Z5
+	VBLENDMPS Z3, Z5, K2, Z9
+	VMOVAPS   Z9, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VCVTPH2PS (DI), Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMAXPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z10
+	VMOVAPS   Z10, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VCVTPH2PS.Z (DI), K1, Z5
+	VBLENDMPS   Z5, Z4, K1, Z11
+	VMOVAPS     Z11, Z5
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMAXPS      Z5, Z0, Z5
+	VBLENDMPS   Z0, Z5, K2, Z12
+	VMOVAPS     Z12, Z0
+
+done:
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z13
+	VMOVAPS    Z13, Z0
+	VCMPPS     $0x03, Z2, Z2, K2
+	VMAXPS     Z3, Z2, Z1
+	VBLENDMPS  Z2, Z1, K2, Z14
+	VMOVAPS    Z14, Z2
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z2, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z15
+	VMOVAPS    Z15, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z16
+	VMOVAPS    Z16, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z17
+	VMOVAPS    Z17, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z18
+	VMOVAPS    Z18, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMAXPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z19
+	VMOVAPS    Z19, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func maxColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxColumnsF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Z0
+	VCVTPH2PS 32(DI), Z1
+	VCVTPH2PS 64(DI), Z2
+	VCVTPH2PS 96(DI), Z3
+	VCVTPH2PS 128(DI), Z4
+	VCVTPH2PS 160(DI), Z5
+	VCVTPH2PS 192(DI), Z6
+	VCVTPH2PS 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Z8
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMAXPS    Z8, Z0, Z8
+	VBLENDMPS Z0, Z8, K1, Z9
+	VMOVAPS   Z9, Z0
+	VCVTPH2PS 32(DI), Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMAXPS    Z8, Z1, Z8
+	VBLENDMPS Z1, Z8, K1, Z10
+	VMOVAPS   Z10, Z1
+	VCVTPH2PS 64(DI), Z8
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMAXPS    Z8, Z2, Z8
+	VBLENDMPS Z2, Z8, K1, Z11
+	VMOVAPS   Z11, Z2
+	VCVTPH2PS 96(DI), Z8
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMAXPS    Z8, Z3, Z8
+	VBLENDMPS Z3, Z8, K1, Z12
+	VMOVAPS   Z12, Z3
+	VCVTPH2PS 128(DI), Z8
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMAXPS    Z8, Z4, Z8
+	VBLENDMPS Z4, Z8, K1, Z13
+	VMOVAPS   Z13, Z4
+	VCVTPH2PS 160(DI), Z8
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMAXPS    Z8, Z5, Z8
+	VBLENDMPS Z5, Z8, K1, Z14
+	VMOVAPS   Z14, Z5
+	VCVTPH2PS 192(DI), Z8
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMAXPS    Z8, Z6, Z8
+	VBLENDMPS Z6, Z8, K1, Z15
+	VMOVAPS   Z15, Z6
+	VCVTPH2PS 224(DI), Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMAXPS    Z8, Z7, Z8
+	VBLENDMPS Z7, Z8, K1, Z16
+	VMOVAPS   Z16, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMAXPS    Z1, Z0, Z1
+	VBLENDMPS Z0, Z1, K1, Z17
+	VMOVAPS   Z17, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VCVTPH2PS.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VCVTPH2PS.Z (DI), K1, Z1
+	VCMPPS      $0x03, Z0, Z0, K3
+	VMAXPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K3, Z18
+	VMOVAPS     Z18, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func minRowsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minRowsF16AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_inf+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x0f, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000040
+	JL        by4end
+	VCVTPH2PS (DI), Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMINPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z6
+	VMOVAPS   Z6, Z0
+	VCVTPH2PS 32(DI), Z5
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMINPS    Z5, Z1, Z5
+	VBLENDMPS Z1, Z5, K2, Z7
+	VMOVAPS   Z7, Z1
+	VCVTPH2PS 64(DI), Z5
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMINPS    Z5, Z2, Z5
+	VBLENDMPS Z2, Z5, K2, Z8
+	VMOVAPS   Z8, Z2
+	VCVTPH2PS 96(DI), Z5
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMINPS    Z5, Z3, Z5
+	VBLENDMPS Z3, Z5, K2, Z9
+	VMOVAPS   Z9, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000040, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000010
+	JL        by1end
+	VCVTPH2PS (DI), Z5
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMINPS    Z5, Z0, Z5
+	VBLENDMPS Z0, Z5, K2, Z10
+	VMOVAPS   Z10, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000010, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VCVTPH2PS.Z (DI), K1, Z5
+	VBLENDMPS   Z5, Z4, K1, Z11
+	VMOVAPS     Z11, Z5
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMINPS      Z5, Z0, Z5
+	VBLENDMPS   Z0, Z5, K2, Z12
+	VMOVAPS     Z12, Z0
+
+done:
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z13
+	VMOVAPS    Z13, Z0
+	VCMPPS     $0x03, Z2, Z2, K2
+	VMINPS     Z3, Z2, Z1
+	VBLENDMPS  Z2, Z1, K2, Z14
+	VMOVAPS    Z14, Z2
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z2, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z15
+	VMOVAPS    Z15, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z16
+	VMOVAPS    Z16, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z17
+	VMOVAPS    Z17, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z18
+	VMOVAPS    Z18, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VMINPS     Z1, Z0, Z1
+	VBLENDMPS  Z0, Z1, K2, Z19
+	VMOVAPS    Z19, Z0
+	VMOVSS     X0, (SI)
+	ADDQ       $0x04, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func minColumnsF16AVX512(rows int, n int, x *uint16, stride int, dst *float32, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minColumnsF16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000080
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VCVTPH2PS (DI), Z0
+	VCVTPH2PS 32(DI), Z1
+	VCVTPH2PS 64(DI), Z2
+	VCVTPH2PS 96(DI), Z3
+	VCVTPH2PS 128(DI), Z4
+	VCVTPH2PS 160(DI), Z5
+	VCVTPH2PS 192(DI), Z6
+	VCVTPH2PS 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPH2PS (DI), Z8
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMINPS    Z8, Z0, Z8
+	VBLENDMPS Z0, Z8, K1, Z9
+	VMOVAPS   Z9, Z0
+	VCVTPH2PS 32(DI), Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMINPS    Z8, Z1, Z8
+	VBLENDMPS Z1, Z8, K1, Z10
+	VMOVAPS   Z10, Z1
+	VCVTPH2PS 64(DI), Z8
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMINPS    Z8, Z2, Z8
+	VBLENDMPS Z2, Z8, K1, Z11
+	VMOVAPS   Z11, Z2
+	VCVTPH2PS 96(DI), Z8
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMINPS    Z8, Z3, Z8
+	VBLENDMPS Z3, Z8, K1, Z12
+	VMOVAPS   Z12, Z3
+	VCVTPH2PS 128(DI), Z8
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMINPS    Z8, Z4, Z8
+	VBLENDMPS Z4, Z8, K1, Z13
+	VMOVAPS   Z13, Z4
+	VCVTPH2PS 160(DI), Z8
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMINPS    Z8, Z5, Z8
+	VBLENDMPS Z5, Z8, K1, Z14
+	VMOVAPS   Z14, Z5
+	VCVTPH2PS 192(DI), Z8
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMINPS    Z8, Z6, Z8
+	VBLENDMPS Z6, Z8, K1, Z15
+	VMOVAPS   Z15, Z6
+	VCVTPH2PS 224(DI), Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMINPS    Z8, Z7, Z8
+	VBLENDMPS Z7, Z8, K1, Z16
+	VMOVAPS   Z16, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000080, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000010
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VCVTPH2PS (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPH2PS (DI), Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMINPS    Z1, Z0, Z1
+	VBLENDMPS Z0, Z1, K1, Z17
+	VMOVAPS   Z17, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VCVTPH2PS.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VCVTPH2PS.Z (DI), K1, Z1
+	VCMPPS      $0x03, Z0, Z0, K3
+	VMINPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K3, Z18
+	VMOVAPS     Z18, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulRowsF32ToF64AVX512(rows int, n int, x *float32, stride int, dst *float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulRowsF32ToF64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_one64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VCVTPS2PD (DI), Z5
+	VMULPD    Z5, Z0, Z0
+	VCVTPS2PD 32(DI), Z5
+	VMULPD    Z5, Z1, Z1
+	VCVTPS2PD 64(DI), Z5
+	VMULPD    Z5, Z2, Z2
+	VCVTPS2PD 96(DI), Z5
+	VMULPD    Z5, Z3, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VCVTPS2PD (DI), Z5
+	VMULPD    Z5, Z0, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VCVTPS2PD.Z (DI), K1, Z5
+	VBLENDMPD   Z5, Z4, K1, Z6
+	VMOVAPS     Z6, Z5
+	VMULPD      Z5, Z0, Z0
+
+done:
+	VMULPD     Z1, Z0, Z0
+	VMULPD     Z3, Z2, Z2
+	VMULPD     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VMULPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VMULPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VMULPD     Z1, Z0, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsF32ToF64AVX512(rows int, n int, x *float32, stride int, dst *float64, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulColumnsF32ToF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VCVTPS2PD (DI), Z0
+	VCVTPS2PD 32(DI), Z1
+	VCVTPS2PD 64(DI), Z2
+	VCVTPS2PD 96(DI), Z3
+	VCVTPS2PD 128(DI), Z4
+	VCVTPS2PD 160(DI), Z5
+	VCVTPS2PD 192(DI), Z6
+	VCVTPS2PD 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTPS2PD (DI), Z8
+	VMULPD    Z8, Z0, Z0
+	VCVTPS2PD 32(DI), Z8
+	VMULPD    Z8, Z1, Z1
+	VCVTPS2PD 64(DI), Z8
+	VMULPD    Z8, Z2, Z2
+	VCVTPS2PD 96(DI), Z8
+	VMULPD    Z8, Z3, Z3
+	VCVTPS2PD 128(DI), Z8
+	VMULPD    Z8, Z4, Z4
+	VCVTPS2PD 160(DI), Z8
+	VMULPD    Z8, Z5, Z5
+	VCVTPS2PD 192(DI), Z8
+	VMULPD    Z8, Z6, Z6
+	VCVTPS2PD 224(DI), Z8
+	VMULPD    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VCVTPS2PD (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTPS2PD (DI), Z1
+	VMULPD    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VCVTPS2PD.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VCVTPS2PD.Z (DI), K1, Z1
+	VMULPD      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRowsI64ToF64AVX512(rows int, n int, x *int64, stride int, dst *float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·addRowsI64ToF64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VCVTQQ2PD (DI), Z5
+	VADDPD    Z5, Z0, Z0
+	VCVTQQ2PD 64(DI), Z5
+	VADDPD    Z5, Z1, Z1
+	VCVTQQ2PD 128(DI), Z5
+	VADDPD    Z5, Z2, Z2
+	VCVTQQ2PD 192(DI), Z5
+	VADDPD    Z5, Z3, Z3
+	ADDQ      $0x00000100, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VCVTQQ2PD (DI), Z5
+	VADDPD    Z5, Z0, Z0
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VCVTQQ2PD.Z (DI), K1, Z5
+	VADDPD      Z5, Z0, Z0
+
+done:
+	VADDPD     Z1, Z0, Z0
+	VADDPD     Z3, Z2, Z2
+	VADDPD     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VADDPD     Z1, Z0, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI64ToF64AVX512(rows int, n int, x *int64, stride int, dst *float64, more int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·addColumnsI64ToF64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VCVTQQ2PD (DI), Z0
+	VCVTQQ2PD 64(DI), Z1
+	VCVTQQ2PD 128(DI), Z2
+	VCVTQQ2PD 192(DI), Z3
+	VCVTQQ2PD 256(DI), Z4
+	VCVTQQ2PD 320(DI), Z5
+	VCVTQQ2PD 384(DI), Z6
+	VCVTQQ2PD 448(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VCVTQQ2PD (DI), Z8
+	VADDPD    Z8, Z0, Z0
+	VCVTQQ2PD 64(DI), Z8
+	VADDPD    Z8, Z1, Z1
+	VCVTQQ2PD 128(DI), Z8
+	VADDPD    Z8, Z2, Z2
+	VCVTQQ2PD 192(DI), Z8
+	VADDPD    Z8, Z3, Z3
+	VCVTQQ2PD 256(DI), Z8
+	VADDPD    Z8, Z4, Z4
+	VCVTQQ2PD 320(DI), Z8
+	VADDPD    Z8, Z5, Z5
+	VCVTQQ2PD 384(DI), Z8
+	VADDPD    Z8, Z6, Z6
+	VCVTQQ2PD 448(DI), Z8
+	VADDPD    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000200, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VCVTQQ2PD (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VCVTQQ2PD (DI), Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VCVTQQ2PD.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VCVTQQ2PD.Z (DI), K1, Z1
+	VADDPD      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRowsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRowsI32ToI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVSXDQ (DI), Z5
+	VPADDQ    Z5, Z0, Z0
+	VPMOVSXDQ 32(DI), Z5
+	VPADDQ    Z5, Z1, Z1
+	VPMOVSXDQ 64(DI), Z5
+	VPADDQ    Z5, Z2, Z2
+	VPMOVSXDQ 96(DI), Z5
+	VPADDQ    Z5, Z3, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVSXDQ (DI), Z5
+	VPADDQ    Z5, Z0, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVSXDQ.Z (DI), K1, Z5
+	VPADDQ      Z5, Z0, Z0
+
+done:
+	VPADDQ     Z1, Z0, Z0
+	VPADDQ     Z3, Z2, Z2
+	VPADDQ     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsI32ToI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVSXDQ (DI), Z0
+	VPMOVSXDQ 32(DI), Z1
+	VPMOVSXDQ 64(DI), Z2
+	VPMOVSXDQ 96(DI), Z3
+	VPMOVSXDQ 128(DI), Z4
+	VPMOVSXDQ 160(DI), Z5
+	VPMOVSXDQ 192(DI), Z6
+	VPMOVSXDQ 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVSXDQ (DI), Z8
+	VPADDQ    Z8, Z0, Z0
+	VPMOVSXDQ 32(DI), Z8
+	VPADDQ    Z8, Z1, Z1
+	VPMOVSXDQ 64(DI), Z8
+	VPADDQ    Z8, Z2, Z2
+	VPMOVSXDQ 96(DI), Z8
+	VPADDQ    Z8, Z3, Z3
+	VPMOVSXDQ 128(DI), Z8
+	VPADDQ    Z8, Z4, Z4
+	VPMOVSXDQ 160(DI), Z8
+	VPADDQ    Z8, Z5, Z5
+	VPMOVSXDQ 192(DI), Z8
+	VPADDQ    Z8, Z6, Z6
+	VPMOVSXDQ 224(DI), Z8
+	VPADDQ    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVSXDQ (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVSXDQ (DI), Z1
+	VPADDQ    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVSXDQ.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVSXDQ.Z (DI), K1, Z1
+	VPADDQ      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulRowsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulRowsI32ToI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVSXDQ (DI), Z5
+	VPMULLQ   Z0, Z5, Z0
+	VPMOVSXDQ 32(DI), Z5
+	VPMULLQ   Z1, Z5, Z1
+	VPMOVSXDQ 64(DI), Z5
+	VPMULLQ   Z2, Z5, Z2
+	VPMOVSXDQ 96(DI), Z5
+	VPMULLQ   Z3, Z5, Z3
+	ADDQ      $0x00000080, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVSXDQ (DI), Z5
+	VPMULLQ   Z0, Z5, Z0
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVSXDQ.Z (DI), K1, Z5
+	VBLENDMPD   Z5, Z4, K1, Z6
+	VMOVAPS     Z6, Z5
+	VPMULLQ     Z0, Z5, Z0
+
+done:
+	VPMULLQ    Z0, Z1, Z0
+	VPMULLQ    Z2, Z3, Z1
+	VMOVAPS    Z1, Z2
+	VPMULLQ    Z0, Z2, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsI32ToI64AVX512(rows int, n int, x *int32, stride int, dst *int64, more int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulColumnsI32ToI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVSXDQ (DI), Z0
+	VPMOVSXDQ 32(DI), Z1
+	VPMOVSXDQ 64(DI), Z2
+	VPMOVSXDQ 96(DI), Z3
+	VPMOVSXDQ 128(DI), Z4
+	VPMOVSXDQ 160(DI), Z5
+	VPMOVSXDQ 192(DI), Z6
+	VPMOVSXDQ 224(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVSXDQ (DI), Z8
+	VPMULLQ   Z0, Z8, Z0
+	VPMOVSXDQ 32(DI), Z8
+	VPMULLQ   Z1, Z8, Z1
+	VPMOVSXDQ 64(DI), Z8
+	VPMULLQ   Z2, Z8, Z2
+	VPMOVSXDQ 96(DI), Z8
+	VPMULLQ   Z3, Z8, Z3
+	VPMOVSXDQ 128(DI), Z8
+	VPMULLQ   Z4, Z8, Z4
+	VPMOVSXDQ 160(DI), Z8
+	VPMULLQ   Z5, Z8, Z5
+	VPMOVSXDQ 192(DI), Z8
+	VPMULLQ   Z6, Z8, Z6
+	VPMOVSXDQ 224(DI), Z8
+	VPMULLQ   Z7, Z8, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVSXDQ (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVSXDQ (DI), Z1
+	VPMULLQ   Z0, Z1, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVSXDQ.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVSXDQ.Z (DI), K1, Z1
+	VPMULLQ     Z0, Z1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRowsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRowsU8ToI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_zero64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVZXBQ (DI), Z5
+	VPADDQ    Z5, Z0, Z0
+	VPMOVZXBQ 8(DI), Z5
+	VPADDQ    Z5, Z1, Z1
+	VPMOVZXBQ 16(DI), Z5
+	VPADDQ    Z5, Z2, Z2
+	VPMOVZXBQ 24(DI), Z5
+	VPADDQ    Z5, Z3, Z3
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVZXBQ (DI), Z5
+	VPADDQ    Z5, Z0, Z0
+	ADDQ      $0x00000008, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVZXBQ.Z (DI), K1, Z5
+	VPADDQ      Z5, Z0, Z0
+
+done:
+	VPADDQ     Z1, Z0, Z0
+	VPADDQ     Z3, Z2, Z2
+	VPADDQ     Z2, Z0, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func addColumnsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsU8ToI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXBQ (DI), Z0
+	VPMOVZXBQ 8(DI), Z1
+	VPMOVZXBQ 16(DI), Z2
+	VPMOVZXBQ 24(DI), Z3
+	VPMOVZXBQ 32(DI), Z4
+	VPMOVZXBQ 40(DI), Z5
+	VPMOVZXBQ 48(DI), Z6
+	VPMOVZXBQ 56(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXBQ (DI), Z8
+	VPADDQ    Z8, Z0, Z0
+	VPMOVZXBQ 8(DI), Z8
+	VPADDQ    Z8, Z1, Z1
+	VPMOVZXBQ 16(DI), Z8
+	VPADDQ    Z8, Z2, Z2
+	VPMOVZXBQ 24(DI), Z8
+	VPADDQ    Z8, Z3, Z3
+	VPMOVZXBQ 32(DI), Z8
+	VPADDQ    Z8, Z4, Z4
+	VPMOVZXBQ 40(DI), Z8
+	VPADDQ    Z8, Z5, Z5
+	VPMOVZXBQ 48(DI), Z8
+	VPADDQ    Z8, Z6, Z6
+	VPMOVZXBQ 56(DI), Z8
+	VPADDQ    Z8, Z7, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXBQ (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXBQ (DI), Z1
+	VPADDQ    Z1, Z0, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000008, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVZXBQ.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVZXBQ.Z (DI), K1, Z1
+	VPADDQ      Z1, Z0, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulRowsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulRowsU8ToI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPS ·const_integerOne64+0(SB), Z4
+	MOVQ    CX, DI
+	ANDQ    $0x07, DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	MOVQ    DX, DI
+	MOVQ    CX, R8
+	VMOVAPS Z4, Z0
+	VMOVAPS Z4, Z1
+	VMOVAPS Z4, Z2
+	VMOVAPS Z4, Z3
+
+by4:
+	CMPQ      R8, $0x00000020
+	JL        by4end
+	VPMOVZXBQ (DI), Z5
+	VPMULLQ   Z0, Z5, Z0
+	VPMOVZXBQ 8(DI), Z5
+	VPMULLQ   Z1, Z5, Z1
+	VPMOVZXBQ 16(DI), Z5
+	VPMULLQ   Z2, Z5, Z2
+	VPMOVZXBQ 24(DI), Z5
+	VPMULLQ   Z3, Z5, Z3
+	ADDQ      $0x00000020, DI
+	SUBQ      $0x00000020, R8
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      R8, $0x00000008
+	JL        by1end
+	VPMOVZXBQ (DI), Z5
+	VPMULLQ   Z0, Z5, Z0
+	ADDQ      $0x00000008, DI
+	SUBQ      $0x00000008, R8
+	JMP       by1
+
+by1end:
+	TESTQ       R8, R8
+	JZ          done
+	VPMOVZXBQ.Z (DI), K1, Z5
+	VBLENDMPD   Z5, Z4, K1, Z6
+	VMOVAPS     Z6, Z5
+	VPMULLQ     Z0, Z5, Z0
+
+done:
+	VPMULLQ    Z0, Z1, Z0
+	VPMULLQ    Z2, Z3, Z1
+	VMOVAPS    Z1, Z2
+	VPMULLQ    Z0, Z2, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPMULLQ    Z0, Z1, Z0
+	VMOVSD     X0, (SI)
+	ADDQ       $0x08, SI
+	ADDQ       BX, DX
+	DECQ       AX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func mulColumnsU8ToI64AVX512(rows int, n int, x *uint8, stride int, dst *int64, more int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·mulColumnsU8ToI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    n+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    dst+32(FP), BX
+	MOVQ    more+40(FP), SI
+
+by8:
+	CMPQ    AX, $0x00000040
+	JL      by8End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by8First
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 256(BX), Z4
+	VMOVUPS 320(BX), Z5
+	VMOVUPS 384(BX), Z6
+	VMOVUPS 448(BX), Z7
+	JMP     by8Each
+
+by8First:
+	VPMOVZXBQ (DI), Z0
+	VPMOVZXBQ 8(DI), Z1
+	VPMOVZXBQ 16(DI), Z2
+	VPMOVZXBQ 24(DI), Z3
+	VPMOVZXBQ 32(DI), Z4
+	VPMOVZXBQ 40(DI), Z5
+	VPMOVZXBQ 48(DI), Z6
+	VPMOVZXBQ 56(DI), Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by8Store
+
+by8Each:
+	VPMOVZXBQ (DI), Z8
+	VPMULLQ   Z0, Z8, Z0
+	VPMOVZXBQ 8(DI), Z8
+	VPMULLQ   Z1, Z8, Z1
+	VPMOVZXBQ 16(DI), Z8
+	VPMULLQ   Z2, Z8, Z2
+	VPMOVZXBQ 24(DI), Z8
+	VPMULLQ   Z3, Z8, Z3
+	VPMOVZXBQ 32(DI), Z8
+	VPMULLQ   Z4, Z8, Z4
+	VPMOVZXBQ 40(DI), Z8
+	VPMULLQ   Z5, Z8, Z5
+	VPMOVZXBQ 48(DI), Z8
+	VPMULLQ   Z6, Z8, Z6
+	VPMOVZXBQ 56(DI), Z8
+	VPMULLQ   Z7, Z8, Z7
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by8Each
+
+by8Store:
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x00000040, AX
+	JMP     by8
+
+by8End:
+by1:
+	CMPQ    AX, $0x00000008
+	JL      by1End
+	MOVQ    CX, DI
+	MOVQ    rows+0(FP), R8
+	TESTQ   SI, SI
+	JZ      by1First
+	VMOVUPS (BX), Z0
+	JMP     by1Each
+
+by1First:
+	VPMOVZXBQ (DI), Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JZ        by1Store
+
+by1Each:
+	VPMOVZXBQ (DI), Z1
+	VPMULLQ   Z0, Z1, Z0
+	ADDQ      DX, DI
+	DECQ      R8
+	JNZ       by1Each
+
+by1Store:
+	VMOVUPS Z0, (BX)
+	ADDQ    $0x00000008, CX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000008, AX
+	JMP     by1
+
+by1End:
+	TESTQ     AX, AX
+	JZ        done
+	MOVQ      AX, DI
+	MOVL      $0xffffffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	SHLQ      $0x01, AX
+	MOVL      $0xffffffff, DI
+	BZHIL     AX, DI, DI
+	KMOVW     DI, K2
+	MOVQ      CX, DI
+	MOVQ      rows+0(FP), R8
+	TESTQ     SI, SI
+	JZ        lastFirst
+	VMOVUPS.Z (BX), K2, Z0
+	JMP       lastEach
+
+lastFirst:
+	VPMOVZXBQ.Z (DI), K1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JZ          lastStore
+
+lastEach:
+	VPMOVZXBQ.Z (DI), K1, Z1
+	VPMULLQ     Z0, Z1, Z0
+	ADDQ        DX, DI
+	DECQ        R8
+	JNZ         lastEach
+
+lastStore:
+	VMOVUPS Z0, K2, (BX)
+
+done:
 	VZEROUPPER
 	RET

@@ -3,9 +3,10 @@ package kernel
 // by returns the fold by assembly, whose strides are in bytes, of elements of size bytes.
 // f does what the assembly does not take: rows of less than least elements or more than
 // sumChunk, and columns after the last whole unit.
-func (f Fold[T]) by(size, least, unit int, rows func(rows, n int, x *T, stride int, dst *T), columns func(rows, n int, x *T, stride int, dst *T, more int)) Fold[T] {
-	return Fold[T]{
-		Rows: func(dst, x []T, stride, n int) {
+func (f FoldFrom[S, T]) by(size, least, unit int, rows func(rows, n int, x *S, stride int, dst *T), columns func(rows, n int, x *S, stride int, dst *T, more int)) FoldFrom[S, T] {
+	return FoldFrom[S, T]{
+		Least: least,
+		Rows: func(dst []T, x []S, stride, n int) {
 			if n < least || n > sumChunk {
 				f.Rows(dst, x, stride, n)
 				return
@@ -18,7 +19,7 @@ func (f Fold[T]) by(size, least, unit int, rows func(rows, n int, x *T, stride i
 				i += count
 			}
 		},
-		Columns: func(dst, x []T, stride, n int, more bool) {
+		Columns: func(dst []T, x []S, stride, n int, more bool) {
 			whole := len(dst) / unit * unit
 			for i := 0; i < n && whole > 0; {
 				count := min(n-i, max(chunk/whole, 1))

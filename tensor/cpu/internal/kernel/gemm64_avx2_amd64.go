@@ -86,6 +86,18 @@ func pack4F64AVX2(dst *float64, ds int, src *float64, ss int, rows int, cols int
 //go:noescape
 func pack8F64AVX2(dst *float64, ds int, src *float64, ss int, rows int, cols int)
 
+// narrow4F64AVX2 transposes blocks > 0 blocks of 4×cols numbers, one below the other in
+// src, of which it reads 4 columns, side by side in dst; 0 < cols ≤ 4, strides in bytes.
+//
+//go:noescape
+func narrow4F64AVX2(dst *float64, ds int, src *float64, ss int, blocks int, cols int)
+
+// flat4F64AVX2 transposes blocks > 0 blocks of rows×4 numbers, side by side in src, one
+// below the other in dst; 0 < rows ≤ 4, strides in bytes.
+//
+//go:noescape
+func flat4F64AVX2(dst *float64, ds int, src *float64, ss int, blocks int, rows int)
+
 // transpose4F64AVX2 transposes blocks > 0 blocks of 4×4 numbers, side by side in src, one
 // below the other in dst; strides in bytes.
 //

@@ -1700,6 +1700,114 @@ row:
 	VZEROUPPER
 	RET
 
+// func narrow4F64AVX2(dst *float64, ds int, src *float64, ss int, blocks int, cols int)
+// Requires: AVX
+TEXT ·narrow4F64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VMOVUPS    (DX), Y0
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y1
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y2
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y3
+	ADDQ       BX, DX
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y1
+	VUNPCKLPD  Y3, Y2, Y0
+	VUNPCKHPD  Y3, Y2, Y3
+	VPERM2F128 $0x20, Y0, Y4, Y2
+	VPERM2F128 $0x31, Y0, Y4, Y0
+	VPERM2F128 $0x20, Y3, Y1, Y4
+	VPERM2F128 $0x31, Y3, Y1, Y3
+	VMOVUPS    Y2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y3, (R8)
+
+next:
+	ADDQ $0x20, AX
+	DECQ SI
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func flat4F64AVX2(dst *float64, ds int, src *float64, ss int, blocks int, rows int)
+// Requires: AVX, CMOV
+TEXT ·flat4F64AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    rows+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x01, R8
+	LEAQ    ·const_lanes+64(SB), R9
+	SHLQ    $0x02, R8
+	SUBQ    R8, R9
+	VMOVUPS (R9), Y0
+	XORQ    R8, R8
+
+block:
+	MOVQ       DX, R9
+	MOVQ       DI, R10
+	MOVQ       BX, R11
+	VMOVUPS    (R9), Y1
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y2
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y3
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y4
+	VUNPCKLPD  Y2, Y1, Y5
+	VUNPCKHPD  Y2, Y1, Y2
+	VUNPCKLPD  Y4, Y3, Y1
+	VUNPCKHPD  Y4, Y3, Y4
+	VPERM2F128 $0x20, Y1, Y5, Y3
+	VPERM2F128 $0x31, Y1, Y5, Y1
+	VPERM2F128 $0x20, Y4, Y2, Y5
+	VPERM2F128 $0x31, Y4, Y2, Y4
+	VMASKMOVPS Y3, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y0, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x20, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET
+
 // func transpose4F64AVX2(dst *float64, ds int, src *float64, ss int, blocks int)
 // Requires: AVX
 TEXT ·transpose4F64AVX2(SB), NOSPLIT, $0-40

@@ -242,6 +242,18 @@ func tile9x24F64AVX512(k int, a *float64, rsA int, csA int, b *float64, rsB int,
 //go:noescape
 func pack24F64AVX512(dst *float64, ds int, src *float64, ss int, rows int, cols int)
 
+// narrow8F64AVX512 transposes blocks > 0 blocks of 8×cols numbers, one below the other in
+// src, of which it reads 8 columns, side by side in dst; 0 < cols ≤ 8, strides in bytes.
+//
+//go:noescape
+func narrow8F64AVX512(dst *float64, ds int, src *float64, ss int, blocks int, cols int)
+
+// flat8F64AVX512 transposes blocks > 0 blocks of rows×8 numbers, side by side in src, one
+// below the other in dst; 0 < rows ≤ 8, strides in bytes.
+//
+//go:noescape
+func flat8F64AVX512(dst *float64, ds int, src *float64, ss int, blocks int, rows int)
+
 // transpose8F64AVX512 transposes blocks > 0 blocks of 8×8 numbers, side by side in src,
 // one below the other in dst; strides in bytes.
 //

@@ -8038,6 +8038,193 @@ row:
 	VZEROUPPER
 	RET
 
+// func narrow8F64AVX512(dst *float64, ds int, src *float64, ss int, blocks int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·narrow8F64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VMOVUPS    (DX), Z0
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z1
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z2
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z3
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z4
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z5
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z6
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z7
+	ADDQ       BX, DX
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z1
+	VUNPCKLPD  Z3, Z2, Z0
+	VUNPCKHPD  Z3, Z2, Z3
+	VUNPCKLPD  Z5, Z4, Z2
+	VUNPCKHPD  Z5, Z4, Z5
+	VUNPCKLPD  Z7, Z6, Z4
+	VUNPCKHPD  Z7, Z6, Z7
+	VSHUFF32X4 $0x88, Z0, Z8, Z6
+	VSHUFF32X4 $0xdd, Z0, Z8, Z0
+	VSHUFF32X4 $0x88, Z4, Z2, Z8
+	VSHUFF32X4 $0xdd, Z4, Z2, Z2
+	VSHUFF32X4 $0x88, Z8, Z6, Z4
+	VSHUFF32X4 $0xdd, Z8, Z6, Z6
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z3, Z1, Z2
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z7, Z5, Z3
+	VSHUFF32X4 $0xdd, Z7, Z5, Z5
+	VSHUFF32X4 $0x88, Z3, Z2, Z7
+	VSHUFF32X4 $0xdd, Z3, Z2, Z2
+	VSHUFF32X4 $0x88, Z5, Z1, Z3
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VMOVUPS    Z4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z7, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z3, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z1, (R8)
+
+next:
+	ADDQ $0x40, AX
+	DECQ SI
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func flat8F64AVX512(dst *float64, ds int, src *float64, ss int, blocks int, rows int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·flat8F64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    rows+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x01, R8
+	MOVL    $0xffffffff, R9
+	BZHIL   R8, R9, R9
+	KMOVW   R9, K1
+	XORQ    R8, R8
+
+block:
+	MOVQ       DX, R9
+	MOVQ       DI, R10
+	MOVQ       BX, R11
+	VMOVUPS    (R9), Z0
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z1
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z2
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z3
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z4
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z5
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z6
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z7
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z1
+	VUNPCKLPD  Z3, Z2, Z0
+	VUNPCKHPD  Z3, Z2, Z3
+	VUNPCKLPD  Z5, Z4, Z2
+	VUNPCKHPD  Z5, Z4, Z5
+	VUNPCKLPD  Z7, Z6, Z4
+	VUNPCKHPD  Z7, Z6, Z7
+	VSHUFF32X4 $0x88, Z0, Z8, Z6
+	VSHUFF32X4 $0xdd, Z0, Z8, Z0
+	VSHUFF32X4 $0x88, Z4, Z2, Z8
+	VSHUFF32X4 $0xdd, Z4, Z2, Z2
+	VSHUFF32X4 $0x88, Z8, Z6, Z4
+	VSHUFF32X4 $0xdd, Z8, Z6, Z6
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z3, Z1, Z2
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z7, Z5, Z3
+	VSHUFF32X4 $0xdd, Z7, Z5, Z5
+	VSHUFF32X4 $0x88, Z3, Z2, Z7
+	VSHUFF32X4 $0xdd, Z3, Z2, Z2
+	VSHUFF32X4 $0x88, Z5, Z1, Z3
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VMOVUPS    Z4, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z7, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z8, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z3, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z6, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z2, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z0, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z1, K1, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x40, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET
+
 // func transpose8F64AVX512(dst *float64, ds int, src *float64, ss int, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·transpose8F64AVX512(SB), NOSPLIT, $0-40

@@ -86,17 +86,42 @@ func pack8AVX2(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 //go:noescape
 func pack16AVX2(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 
+// narrow8AVX2 transposes blocks > 0 blocks of 8×cols numbers, one below the other in src,
+// of which it reads 8 columns, side by side in dst; 0 < cols ≤ 8, strides in bytes.
+//
+//go:noescape
+func narrow8AVX2(dst *float32, ds int, src *float32, ss int, blocks int, cols int)
+
+// flat8AVX2 transposes blocks > 0 blocks of rows×8 numbers, side by side in src, one
+// below the other in dst; 0 < rows ≤ 8, strides in bytes.
+//
+//go:noescape
+func flat8AVX2(dst *float32, ds int, src *float32, ss int, blocks int, rows int)
+
 // transpose8AVX2 transposes blocks > 0 blocks of 8×8 numbers, side by side in src, one
 // below the other in dst; strides in bytes.
 //
 //go:noescape
 func transpose8AVX2(dst *float32, ds int, src *float32, ss int, blocks int)
 
+// narrowUint16AVX2 transposes blocks > 0 blocks of 16×cols numbers, one below the other
+// in src, of which it reads 8 columns, side by side in dst; 0 < cols ≤ 8, strides in
+// bytes.
+//
+//go:noescape
+func narrowUint16AVX2(dst *uint16, ds int, src *uint16, ss int, blocks int, cols int)
+
 // transposeUint16AVX2 transposes blocks > 0 blocks of 16×8 numbers, side by side in src,
 // one below the other in dst; strides in bytes.
 //
 //go:noescape
 func transposeUint16AVX2(dst *uint16, ds int, src *uint16, ss int, blocks int)
+
+// narrowUint8AVX2 transposes blocks > 0 blocks of 32×cols numbers, one below the other in
+// src, of which it reads 8 columns, side by side in dst; 0 < cols ≤ 8, strides in bytes.
+//
+//go:noescape
+func narrowUint8AVX2(dst *uint8, ds int, src *uint8, ss int, blocks int, cols int)
 
 // transposeUint8AVX2 transposes blocks > 0 blocks of 32×8 numbers, side by side in src,
 // one below the other in dst; strides in bytes.

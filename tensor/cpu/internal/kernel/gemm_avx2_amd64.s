@@ -1686,6 +1686,193 @@ row:
 	VZEROUPPER
 	RET
 
+// func narrow8AVX2(dst *float32, ds int, src *float32, ss int, blocks int, cols int)
+// Requires: AVX
+TEXT ·narrow8AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VMOVUPS    (DX), Y0
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y1
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y2
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y3
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y4
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y5
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y6
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Y7
+	ADDQ       BX, DX
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y1
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPS  Y5, Y4, Y2
+	VUNPCKHPS  Y5, Y4, Y5
+	VUNPCKLPS  Y7, Y6, Y4
+	VUNPCKHPS  Y7, Y6, Y7
+	VUNPCKLPD  Y0, Y8, Y6
+	VUNPCKHPD  Y0, Y8, Y0
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y3
+	VUNPCKLPD  Y4, Y2, Y1
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y7, Y5, Y2
+	VUNPCKHPD  Y7, Y5, Y7
+	VPERM2F128 $0x20, Y1, Y6, Y5
+	VPERM2F128 $0x31, Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y4
+	VPERM2F128 $0x20, Y2, Y8, Y0
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y8
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VMOVUPS    Y5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y7, (R8)
+
+next:
+	ADDQ $0x20, AX
+	DECQ SI
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func flat8AVX2(dst *float32, ds int, src *float32, ss int, blocks int, rows int)
+// Requires: AVX, CMOV
+TEXT ·flat8AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    rows+40(FP), DI
+	MOVQ    DI, R8
+	LEAQ    ·const_lanes+64(SB), R9
+	SHLQ    $0x02, R8
+	SUBQ    R8, R9
+	VMOVUPS (R9), Y0
+	XORQ    R8, R8
+
+block:
+	MOVQ       DX, R9
+	MOVQ       DI, R10
+	MOVQ       BX, R11
+	VMOVUPS    (R9), Y1
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y2
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y3
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y4
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y5
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y6
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y7
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Y8
+	VUNPCKLPS  Y2, Y1, Y9
+	VUNPCKHPS  Y2, Y1, Y2
+	VUNPCKLPS  Y4, Y3, Y1
+	VUNPCKHPS  Y4, Y3, Y4
+	VUNPCKLPS  Y6, Y5, Y3
+	VUNPCKHPS  Y6, Y5, Y6
+	VUNPCKLPS  Y8, Y7, Y5
+	VUNPCKHPS  Y8, Y7, Y8
+	VUNPCKLPD  Y1, Y9, Y7
+	VUNPCKHPD  Y1, Y9, Y1
+	VUNPCKLPD  Y4, Y2, Y9
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y5
+	VUNPCKLPD  Y8, Y6, Y3
+	VUNPCKHPD  Y8, Y6, Y8
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y5, Y1, Y7
+	VPERM2F128 $0x31, Y5, Y1, Y5
+	VPERM2F128 $0x20, Y3, Y9, Y1
+	VPERM2F128 $0x31, Y3, Y9, Y3
+	VPERM2F128 $0x20, Y8, Y4, Y9
+	VPERM2F128 $0x31, Y8, Y4, Y8
+	VMASKMOVPS Y6, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y7, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y9, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y0, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y8, Y0, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x20, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET
+
 // func transpose8AVX2(dst *float32, ds int, src *float32, ss int, blocks int)
 // Requires: AVX
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
@@ -1757,6 +1944,129 @@ block:
 	ADDQ       $0x20, DX
 	DECQ       SI
 	JNZ        block
+	VZEROUPPER
+	RET
+
+// func narrowUint16AVX2(dst *uint16, ds int, src *uint16, ss int, blocks int, cols int)
+// Requires: AVX, AVX2
+TEXT ·narrowUint16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VPMOVZXWD  (DX), Y0
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y1
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXWD  (DX), Y1
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y2
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXWD  (DX), Y2
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y3
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXWD  (DX), Y3
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y4
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXWD  (DX), Y4
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y5
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXWD  (DX), Y5
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y6
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXWD  (DX), Y6
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y7
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXWD  (DX), Y7
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Y8
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y1
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPS  Y5, Y4, Y2
+	VUNPCKHPS  Y5, Y4, Y5
+	VUNPCKLPS  Y7, Y6, Y4
+	VUNPCKHPS  Y7, Y6, Y7
+	VUNPCKLPD  Y0, Y8, Y6
+	VUNPCKHPD  Y0, Y8, Y0
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y3
+	VUNPCKLPD  Y4, Y2, Y1
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y7, Y5, Y2
+	VUNPCKHPD  Y7, Y5, Y7
+	VPERM2F128 $0x20, Y1, Y6, Y5
+	VPERM2F128 $0x31, Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y4
+	VPERM2F128 $0x20, Y2, Y8, Y0
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y8
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VMOVUPS    Y5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y7, (R8)
+
+next:
+	ADDQ $0x20, AX
+	DECQ SI
+	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -1863,6 +2173,193 @@ block:
 	ADDQ       $0x10, DX
 	DECQ       SI
 	JNZ        block
+	VZEROUPPER
+	RET
+
+// func narrowUint8AVX2(dst *uint8, ds int, src *uint8, ss int, blocks int, cols int)
+// Requires: AVX, AVX2
+TEXT ·narrowUint8AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VPMOVZXBD  (DX), Y0
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y1
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DX), Y1
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DX), Y1
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y1, Y1
+	VPOR       Y1, Y0, Y0
+	VPMOVZXBD  (DX), Y1
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y2
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DX), Y2
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DX), Y2
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y1, Y1
+	VPMOVZXBD  (DX), Y2
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y3
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DX), Y3
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DX), Y3
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMOVZXBD  (DX), Y3
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y4
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DX), Y4
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DX), Y4
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPMOVZXBD  (DX), Y4
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y5
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DX), Y5
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DX), Y5
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPMOVZXBD  (DX), Y5
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y6
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DX), Y6
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DX), Y6
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPMOVZXBD  (DX), Y6
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y7
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DX), Y7
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DX), Y7
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y7, Y7
+	VPOR       Y7, Y6, Y6
+	VPMOVZXBD  (DX), Y7
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Y8
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VPMOVZXBD  (DX), Y8
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	VPMOVZXBD  (DX), Y8
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Y8, Y8
+	VPOR       Y8, Y7, Y7
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y1
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPS  Y5, Y4, Y2
+	VUNPCKHPS  Y5, Y4, Y5
+	VUNPCKLPS  Y7, Y6, Y4
+	VUNPCKHPS  Y7, Y6, Y7
+	VUNPCKLPD  Y0, Y8, Y6
+	VUNPCKHPD  Y0, Y8, Y0
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y3
+	VUNPCKLPD  Y4, Y2, Y1
+	VUNPCKHPD  Y4, Y2, Y4
+	VUNPCKLPD  Y7, Y5, Y2
+	VUNPCKHPD  Y7, Y5, Y7
+	VPERM2F128 $0x20, Y1, Y6, Y5
+	VPERM2F128 $0x31, Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y4
+	VPERM2F128 $0x20, Y2, Y8, Y0
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y8
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VMOVUPS    Y5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Y7, (R8)
+
+next:
+	ADDQ $0x20, AX
+	DECQ SI
+	JNZ  block
 	VZEROUPPER
 	RET
 

@@ -242,17 +242,44 @@ func tile9x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c 
 //go:noescape
 func pack48AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 
+// narrow16AVX512 transposes blocks > 0 blocks of 16×cols numbers, one below the other in
+// src, of which it reads 16 columns, side by side in dst; 0 < cols ≤ 16, strides in
+// bytes.
+//
+//go:noescape
+func narrow16AVX512(dst *float32, ds int, src *float32, ss int, blocks int, cols int)
+
+// flat16AVX512 transposes blocks > 0 blocks of rows×16 numbers, side by side in src, one
+// below the other in dst; 0 < rows ≤ 16, strides in bytes.
+//
+//go:noescape
+func flat16AVX512(dst *float32, ds int, src *float32, ss int, blocks int, rows int)
+
 // transpose16AVX512 transposes blocks > 0 blocks of 16×16 numbers, side by side in src,
 // one below the other in dst; strides in bytes.
 //
 //go:noescape
 func transpose16AVX512(dst *float32, ds int, src *float32, ss int, blocks int)
 
+// narrowUint16AVX512 transposes blocks > 0 blocks of 32×cols numbers, one below the other
+// in src, of which it reads 16 columns, side by side in dst; 0 < cols ≤ 16, strides in
+// bytes.
+//
+//go:noescape
+func narrowUint16AVX512(dst *uint16, ds int, src *uint16, ss int, blocks int, cols int)
+
 // transposeUint16AVX512 transposes blocks > 0 blocks of 32×16 numbers, side by side in
 // src, one below the other in dst; strides in bytes.
 //
 //go:noescape
 func transposeUint16AVX512(dst *uint16, ds int, src *uint16, ss int, blocks int)
+
+// narrowUint8AVX512 transposes blocks > 0 blocks of 64×cols numbers, one below the other
+// in src, of which it reads 16 columns, side by side in dst; 0 < cols ≤ 16, strides in
+// bytes.
+//
+//go:noescape
+func narrowUint8AVX512(dst *uint8, ds int, src *uint8, ss int, blocks int, cols int)
 
 // transposeUint8AVX512 transposes blocks > 0 blocks of 64×16 numbers, side by side in
 // src, one below the other in dst; strides in bytes.

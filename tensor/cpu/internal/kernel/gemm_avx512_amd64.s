@@ -7998,6 +7998,368 @@ row:
 	VZEROUPPER
 	RET
 
+// func narrow16AVX512(dst *float32, ds int, src *float32, ss int, blocks int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·narrow16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VMOVUPS    (DX), Z0
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z1
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z2
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z3
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z4
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z5
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z6
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z7
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z8
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z9
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z10
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z11
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z12
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z13
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z14
+	ADDQ       BX, DX
+	VMOVUPS    (DX), Z15
+	ADDQ       BX, DX
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z1
+	VUNPCKLPS  Z3, Z2, Z0
+	VUNPCKHPS  Z3, Z2, Z3
+	VUNPCKLPS  Z5, Z4, Z2
+	VUNPCKHPS  Z5, Z4, Z5
+	VUNPCKLPS  Z7, Z6, Z4
+	VUNPCKHPS  Z7, Z6, Z7
+	VUNPCKLPS  Z9, Z8, Z6
+	VUNPCKHPS  Z9, Z8, Z9
+	VUNPCKLPS  Z11, Z10, Z8
+	VUNPCKHPS  Z11, Z10, Z11
+	VUNPCKLPS  Z13, Z12, Z10
+	VUNPCKHPS  Z13, Z12, Z13
+	VUNPCKLPS  Z15, Z14, Z12
+	VUNPCKHPS  Z15, Z14, Z15
+	VUNPCKLPD  Z0, Z16, Z14
+	VUNPCKHPD  Z0, Z16, Z0
+	VUNPCKLPD  Z3, Z1, Z16
+	VUNPCKHPD  Z3, Z1, Z3
+	VUNPCKLPD  Z4, Z2, Z1
+	VUNPCKHPD  Z4, Z2, Z4
+	VUNPCKLPD  Z7, Z5, Z2
+	VUNPCKHPD  Z7, Z5, Z7
+	VUNPCKLPD  Z8, Z6, Z5
+	VUNPCKHPD  Z8, Z6, Z8
+	VUNPCKLPD  Z11, Z9, Z6
+	VUNPCKHPD  Z11, Z9, Z11
+	VUNPCKLPD  Z12, Z10, Z9
+	VUNPCKHPD  Z12, Z10, Z12
+	VUNPCKLPD  Z15, Z13, Z10
+	VUNPCKHPD  Z15, Z13, Z15
+	VSHUFF32X4 $0x88, Z1, Z14, Z13
+	VSHUFF32X4 $0xdd, Z1, Z14, Z1
+	VSHUFF32X4 $0x88, Z9, Z5, Z14
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z14, Z13, Z9
+	VSHUFF32X4 $0xdd, Z14, Z13, Z13
+	VSHUFF32X4 $0x88, Z5, Z1, Z14
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z5
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z5, Z12
+	VSHUFF32X4 $0xdd, Z4, Z5, Z4
+	VSHUFF32X4 $0x88, Z8, Z0, Z5
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VSHUFF32X4 $0x88, Z2, Z16, Z8
+	VSHUFF32X4 $0xdd, Z2, Z16, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z16
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z16, Z8, Z10
+	VSHUFF32X4 $0xdd, Z16, Z8, Z8
+	VSHUFF32X4 $0x88, Z6, Z2, Z16
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z7, Z3, Z6
+	VSHUFF32X4 $0xdd, Z7, Z3, Z3
+	VSHUFF32X4 $0x88, Z15, Z11, Z7
+	VSHUFF32X4 $0xdd, Z15, Z11, Z11
+	VSHUFF32X4 $0x88, Z7, Z6, Z15
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z11, Z3, Z7
+	VSHUFF32X4 $0xdd, Z11, Z3, Z3
+	VMOVUPS    Z9, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z12, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z10, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z15, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z14, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z16, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z7, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z13, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z3, (R8)
+
+next:
+	ADDQ $0x40, AX
+	DECQ SI
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func flat16AVX512(dst *float32, ds int, src *float32, ss int, blocks int, rows int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·flat16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    rows+40(FP), DI
+	MOVQ    DI, R8
+	MOVL    $0xffffffff, R9
+	BZHIL   R8, R9, R9
+	KMOVW   R9, K1
+	XORQ    R8, R8
+
+block:
+	MOVQ       DX, R9
+	MOVQ       DI, R10
+	MOVQ       BX, R11
+	VMOVUPS    (R9), Z0
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z1
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z2
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z3
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z4
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z5
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z6
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z7
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z8
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z9
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z10
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z11
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z12
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z13
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z14
+	DECQ       R10
+	CMOVQEQ    R8, R11
+	ADDQ       R11, R9
+	VMOVUPS    (R9), Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z1
+	VUNPCKLPS  Z3, Z2, Z0
+	VUNPCKHPS  Z3, Z2, Z3
+	VUNPCKLPS  Z5, Z4, Z2
+	VUNPCKHPS  Z5, Z4, Z5
+	VUNPCKLPS  Z7, Z6, Z4
+	VUNPCKHPS  Z7, Z6, Z7
+	VUNPCKLPS  Z9, Z8, Z6
+	VUNPCKHPS  Z9, Z8, Z9
+	VUNPCKLPS  Z11, Z10, Z8
+	VUNPCKHPS  Z11, Z10, Z11
+	VUNPCKLPS  Z13, Z12, Z10
+	VUNPCKHPS  Z13, Z12, Z13
+	VUNPCKLPS  Z15, Z14, Z12
+	VUNPCKHPS  Z15, Z14, Z15
+	VUNPCKLPD  Z0, Z16, Z14
+	VUNPCKHPD  Z0, Z16, Z0
+	VUNPCKLPD  Z3, Z1, Z16
+	VUNPCKHPD  Z3, Z1, Z3
+	VUNPCKLPD  Z4, Z2, Z1
+	VUNPCKHPD  Z4, Z2, Z4
+	VUNPCKLPD  Z7, Z5, Z2
+	VUNPCKHPD  Z7, Z5, Z7
+	VUNPCKLPD  Z8, Z6, Z5
+	VUNPCKHPD  Z8, Z6, Z8
+	VUNPCKLPD  Z11, Z9, Z6
+	VUNPCKHPD  Z11, Z9, Z11
+	VUNPCKLPD  Z12, Z10, Z9
+	VUNPCKHPD  Z12, Z10, Z12
+	VUNPCKLPD  Z15, Z13, Z10
+	VUNPCKHPD  Z15, Z13, Z15
+	VSHUFF32X4 $0x88, Z1, Z14, Z13
+	VSHUFF32X4 $0xdd, Z1, Z14, Z1
+	VSHUFF32X4 $0x88, Z9, Z5, Z14
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z14, Z13, Z9
+	VSHUFF32X4 $0xdd, Z14, Z13, Z13
+	VSHUFF32X4 $0x88, Z5, Z1, Z14
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z5
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z5, Z12
+	VSHUFF32X4 $0xdd, Z4, Z5, Z4
+	VSHUFF32X4 $0x88, Z8, Z0, Z5
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VSHUFF32X4 $0x88, Z2, Z16, Z8
+	VSHUFF32X4 $0xdd, Z2, Z16, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z16
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z16, Z8, Z10
+	VSHUFF32X4 $0xdd, Z16, Z8, Z8
+	VSHUFF32X4 $0x88, Z6, Z2, Z16
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z7, Z3, Z6
+	VSHUFF32X4 $0xdd, Z7, Z3, Z3
+	VSHUFF32X4 $0x88, Z15, Z11, Z7
+	VSHUFF32X4 $0xdd, Z15, Z11, Z11
+	VSHUFF32X4 $0x88, Z7, Z6, Z15
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z11, Z3, Z7
+	VSHUFF32X4 $0xdd, Z11, Z3, Z3
+	VMOVUPS    Z9, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z12, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z10, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z15, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z14, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z5, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z16, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z7, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z13, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z4, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z8, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z6, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z1, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z0, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z2, K1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Z3, K1, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x40, DX
+	DECQ       SI
+	JNZ        block
+	VZEROUPPER
+	RET
+
 // func transpose16AVX512(dst *float32, ds int, src *float32, ss int, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·transpose16AVX512(SB), NOSPLIT, $0-40
@@ -8141,6 +8503,249 @@ block:
 	ADDQ       $0x40, DX
 	DECQ       SI
 	JNZ        block
+	VZEROUPPER
+	RET
+
+// func narrowUint16AVX512(dst *uint16, ds int, src *uint16, ss int, blocks int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·narrowUint16AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VPMOVZXWD  (DX), Z0
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z1
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z1, Z1
+	VPORD      Z1, Z0, Z0
+	VPMOVZXWD  (DX), Z1
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z2
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z1, Z1
+	VPMOVZXWD  (DX), Z2
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z3
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VPMOVZXWD  (DX), Z3
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z4
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPMOVZXWD  (DX), Z4
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z5
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPMOVZXWD  (DX), Z5
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z6
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z6, Z6
+	VPORD      Z6, Z5, Z5
+	VPMOVZXWD  (DX), Z6
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z7
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z7, Z7
+	VPORD      Z7, Z6, Z6
+	VPMOVZXWD  (DX), Z7
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z8
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z8, Z8
+	VPORD      Z8, Z7, Z7
+	VPMOVZXWD  (DX), Z8
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z9
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z9, Z9
+	VPORD      Z9, Z8, Z8
+	VPMOVZXWD  (DX), Z9
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z10
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z10, Z10
+	VPORD      Z10, Z9, Z9
+	VPMOVZXWD  (DX), Z10
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z11
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z11, Z11
+	VPORD      Z11, Z10, Z10
+	VPMOVZXWD  (DX), Z11
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z12
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z12, Z12
+	VPORD      Z12, Z11, Z11
+	VPMOVZXWD  (DX), Z12
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z13
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z13, Z13
+	VPORD      Z13, Z12, Z12
+	VPMOVZXWD  (DX), Z13
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z14
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z14, Z14
+	VPORD      Z14, Z13, Z13
+	VPMOVZXWD  (DX), Z14
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z15
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z15, Z15
+	VPORD      Z15, Z14, Z14
+	VPMOVZXWD  (DX), Z15
+	ADDQ       BX, DX
+	VPMOVZXWD  (DX), Z16
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z16, Z16
+	VPORD      Z16, Z15, Z15
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z1
+	VUNPCKLPS  Z3, Z2, Z0
+	VUNPCKHPS  Z3, Z2, Z3
+	VUNPCKLPS  Z5, Z4, Z2
+	VUNPCKHPS  Z5, Z4, Z5
+	VUNPCKLPS  Z7, Z6, Z4
+	VUNPCKHPS  Z7, Z6, Z7
+	VUNPCKLPS  Z9, Z8, Z6
+	VUNPCKHPS  Z9, Z8, Z9
+	VUNPCKLPS  Z11, Z10, Z8
+	VUNPCKHPS  Z11, Z10, Z11
+	VUNPCKLPS  Z13, Z12, Z10
+	VUNPCKHPS  Z13, Z12, Z13
+	VUNPCKLPS  Z15, Z14, Z12
+	VUNPCKHPS  Z15, Z14, Z15
+	VUNPCKLPD  Z0, Z16, Z14
+	VUNPCKHPD  Z0, Z16, Z0
+	VUNPCKLPD  Z3, Z1, Z16
+	VUNPCKHPD  Z3, Z1, Z3
+	VUNPCKLPD  Z4, Z2, Z1
+	VUNPCKHPD  Z4, Z2, Z4
+	VUNPCKLPD  Z7, Z5, Z2
+	VUNPCKHPD  Z7, Z5, Z7
+	VUNPCKLPD  Z8, Z6, Z5
+	VUNPCKHPD  Z8, Z6, Z8
+	VUNPCKLPD  Z11, Z9, Z6
+	VUNPCKHPD  Z11, Z9, Z11
+	VUNPCKLPD  Z12, Z10, Z9
+	VUNPCKHPD  Z12, Z10, Z12
+	VUNPCKLPD  Z15, Z13, Z10
+	VUNPCKHPD  Z15, Z13, Z15
+	VSHUFF32X4 $0x88, Z1, Z14, Z13
+	VSHUFF32X4 $0xdd, Z1, Z14, Z1
+	VSHUFF32X4 $0x88, Z9, Z5, Z14
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z14, Z13, Z9
+	VSHUFF32X4 $0xdd, Z14, Z13, Z13
+	VSHUFF32X4 $0x88, Z5, Z1, Z14
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z5
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z5, Z12
+	VSHUFF32X4 $0xdd, Z4, Z5, Z4
+	VSHUFF32X4 $0x88, Z8, Z0, Z5
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VSHUFF32X4 $0x88, Z2, Z16, Z8
+	VSHUFF32X4 $0xdd, Z2, Z16, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z16
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z16, Z8, Z10
+	VSHUFF32X4 $0xdd, Z16, Z8, Z8
+	VSHUFF32X4 $0x88, Z6, Z2, Z16
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z7, Z3, Z6
+	VSHUFF32X4 $0xdd, Z7, Z3, Z3
+	VSHUFF32X4 $0x88, Z15, Z11, Z7
+	VSHUFF32X4 $0xdd, Z15, Z11, Z11
+	VSHUFF32X4 $0x88, Z7, Z6, Z15
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z11, Z3, Z7
+	VSHUFF32X4 $0xdd, Z11, Z3, Z3
+	VMOVUPS    Z9, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z12, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z10, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z15, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z14, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z16, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z7, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z13, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z3, (R8)
+
+next:
+	ADDQ $0x40, AX
+	DECQ SI
+	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -8351,6 +8956,377 @@ block:
 	ADDQ       $0x20, DX
 	DECQ       SI
 	JNZ        block
+	VZEROUPPER
+	RET
+
+// func narrowUint8AVX512(dst *uint8, ds int, src *uint8, ss int, blocks int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·narrowUint8AVX512(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
+	MOVQ    cols+40(FP), DI
+
+block:
+	VPMOVZXBD  (DX), Z0
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z1
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z1, Z1
+	VPORD      Z1, Z0, Z0
+	VPMOVZXBD  (DX), Z1
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z1, Z1
+	VPORD      Z1, Z0, Z0
+	VPMOVZXBD  (DX), Z1
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z1, Z1
+	VPORD      Z1, Z0, Z0
+	VPMOVZXBD  (DX), Z1
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z2
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z2, Z2
+	VPORD      Z2, Z1, Z1
+	VPMOVZXBD  (DX), Z2
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z1, Z1
+	VPMOVZXBD  (DX), Z2
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z2, Z2
+	VPORD      Z2, Z1, Z1
+	VPMOVZXBD  (DX), Z2
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z3
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VPMOVZXBD  (DX), Z3
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VPMOVZXBD  (DX), Z3
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VPMOVZXBD  (DX), Z3
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z4
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPMOVZXBD  (DX), Z4
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPMOVZXBD  (DX), Z4
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPMOVZXBD  (DX), Z4
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z5
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPMOVZXBD  (DX), Z5
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPMOVZXBD  (DX), Z5
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPMOVZXBD  (DX), Z5
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z6
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z6, Z6
+	VPORD      Z6, Z5, Z5
+	VPMOVZXBD  (DX), Z6
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z6, Z6
+	VPORD      Z6, Z5, Z5
+	VPMOVZXBD  (DX), Z6
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z6, Z6
+	VPORD      Z6, Z5, Z5
+	VPMOVZXBD  (DX), Z6
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z7
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z7, Z7
+	VPORD      Z7, Z6, Z6
+	VPMOVZXBD  (DX), Z7
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z7, Z7
+	VPORD      Z7, Z6, Z6
+	VPMOVZXBD  (DX), Z7
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z7, Z7
+	VPORD      Z7, Z6, Z6
+	VPMOVZXBD  (DX), Z7
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z8
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z8, Z8
+	VPORD      Z8, Z7, Z7
+	VPMOVZXBD  (DX), Z8
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z8, Z8
+	VPORD      Z8, Z7, Z7
+	VPMOVZXBD  (DX), Z8
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z8, Z8
+	VPORD      Z8, Z7, Z7
+	VPMOVZXBD  (DX), Z8
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z9
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z9, Z9
+	VPORD      Z9, Z8, Z8
+	VPMOVZXBD  (DX), Z9
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z9, Z9
+	VPORD      Z9, Z8, Z8
+	VPMOVZXBD  (DX), Z9
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z9, Z9
+	VPORD      Z9, Z8, Z8
+	VPMOVZXBD  (DX), Z9
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z10
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z10, Z10
+	VPORD      Z10, Z9, Z9
+	VPMOVZXBD  (DX), Z10
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z10, Z10
+	VPORD      Z10, Z9, Z9
+	VPMOVZXBD  (DX), Z10
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z10, Z10
+	VPORD      Z10, Z9, Z9
+	VPMOVZXBD  (DX), Z10
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z11
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z11, Z11
+	VPORD      Z11, Z10, Z10
+	VPMOVZXBD  (DX), Z11
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z11, Z11
+	VPORD      Z11, Z10, Z10
+	VPMOVZXBD  (DX), Z11
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z11, Z11
+	VPORD      Z11, Z10, Z10
+	VPMOVZXBD  (DX), Z11
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z12
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z12, Z12
+	VPORD      Z12, Z11, Z11
+	VPMOVZXBD  (DX), Z12
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z12, Z12
+	VPORD      Z12, Z11, Z11
+	VPMOVZXBD  (DX), Z12
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z12, Z12
+	VPORD      Z12, Z11, Z11
+	VPMOVZXBD  (DX), Z12
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z13
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z13, Z13
+	VPORD      Z13, Z12, Z12
+	VPMOVZXBD  (DX), Z13
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z13, Z13
+	VPORD      Z13, Z12, Z12
+	VPMOVZXBD  (DX), Z13
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z13, Z13
+	VPORD      Z13, Z12, Z12
+	VPMOVZXBD  (DX), Z13
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z14
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z14, Z14
+	VPORD      Z14, Z13, Z13
+	VPMOVZXBD  (DX), Z14
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z14, Z14
+	VPORD      Z14, Z13, Z13
+	VPMOVZXBD  (DX), Z14
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z14, Z14
+	VPORD      Z14, Z13, Z13
+	VPMOVZXBD  (DX), Z14
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z15
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z15, Z15
+	VPORD      Z15, Z14, Z14
+	VPMOVZXBD  (DX), Z15
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z15, Z15
+	VPORD      Z15, Z14, Z14
+	VPMOVZXBD  (DX), Z15
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z15, Z15
+	VPORD      Z15, Z14, Z14
+	VPMOVZXBD  (DX), Z15
+	ADDQ       BX, DX
+	VPMOVZXBD  (DX), Z16
+	ADDQ       BX, DX
+	VPSLLD     $0x08, Z16, Z16
+	VPORD      Z16, Z15, Z15
+	VPMOVZXBD  (DX), Z16
+	ADDQ       BX, DX
+	VPSLLD     $0x10, Z16, Z16
+	VPORD      Z16, Z15, Z15
+	VPMOVZXBD  (DX), Z16
+	ADDQ       BX, DX
+	VPSLLD     $0x18, Z16, Z16
+	VPORD      Z16, Z15, Z15
+	MOVQ       AX, R8
+	MOVQ       DI, R9
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z1
+	VUNPCKLPS  Z3, Z2, Z0
+	VUNPCKHPS  Z3, Z2, Z3
+	VUNPCKLPS  Z5, Z4, Z2
+	VUNPCKHPS  Z5, Z4, Z5
+	VUNPCKLPS  Z7, Z6, Z4
+	VUNPCKHPS  Z7, Z6, Z7
+	VUNPCKLPS  Z9, Z8, Z6
+	VUNPCKHPS  Z9, Z8, Z9
+	VUNPCKLPS  Z11, Z10, Z8
+	VUNPCKHPS  Z11, Z10, Z11
+	VUNPCKLPS  Z13, Z12, Z10
+	VUNPCKHPS  Z13, Z12, Z13
+	VUNPCKLPS  Z15, Z14, Z12
+	VUNPCKHPS  Z15, Z14, Z15
+	VUNPCKLPD  Z0, Z16, Z14
+	VUNPCKHPD  Z0, Z16, Z0
+	VUNPCKLPD  Z3, Z1, Z16
+	VUNPCKHPD  Z3, Z1, Z3
+	VUNPCKLPD  Z4, Z2, Z1
+	VUNPCKHPD  Z4, Z2, Z4
+	VUNPCKLPD  Z7, Z5, Z2
+	VUNPCKHPD  Z7, Z5, Z7
+	VUNPCKLPD  Z8, Z6, Z5
+	VUNPCKHPD  Z8, Z6, Z8
+	VUNPCKLPD  Z11, Z9, Z6
+	VUNPCKHPD  Z11, Z9, Z11
+	VUNPCKLPD  Z12, Z10, Z9
+	VUNPCKHPD  Z12, Z10, Z12
+	VUNPCKLPD  Z15, Z13, Z10
+	VUNPCKHPD  Z15, Z13, Z15
+	VSHUFF32X4 $0x88, Z1, Z14, Z13
+	VSHUFF32X4 $0xdd, Z1, Z14, Z1
+	VSHUFF32X4 $0x88, Z9, Z5, Z14
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z14, Z13, Z9
+	VSHUFF32X4 $0xdd, Z14, Z13, Z13
+	VSHUFF32X4 $0x88, Z5, Z1, Z14
+	VSHUFF32X4 $0xdd, Z5, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z5
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z5, Z12
+	VSHUFF32X4 $0xdd, Z4, Z5, Z4
+	VSHUFF32X4 $0x88, Z8, Z0, Z5
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VSHUFF32X4 $0x88, Z2, Z16, Z8
+	VSHUFF32X4 $0xdd, Z2, Z16, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z16
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z16, Z8, Z10
+	VSHUFF32X4 $0xdd, Z16, Z8, Z8
+	VSHUFF32X4 $0x88, Z6, Z2, Z16
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z7, Z3, Z6
+	VSHUFF32X4 $0xdd, Z7, Z3, Z3
+	VSHUFF32X4 $0x88, Z15, Z11, Z7
+	VSHUFF32X4 $0xdd, Z15, Z11, Z11
+	VSHUFF32X4 $0x88, Z7, Z6, Z15
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z11, Z3, Z7
+	VSHUFF32X4 $0xdd, Z11, Z3, Z3
+	VMOVUPS    Z9, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z12, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z10, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z15, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z14, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z5, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z16, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z7, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z13, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z4, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z8, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z6, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z1, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z0, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z2, (R8)
+	DECQ       R9
+	JZ         next
+	ADDQ       CX, R8
+	VMOVUPS    Z3, (R8)
+
+next:
+	ADDQ $0x40, AX
+	DECQ SI
+	JNZ  block
 	VZEROUPPER
 	RET
 

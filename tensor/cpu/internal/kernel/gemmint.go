@@ -9,8 +9,8 @@ type IntGemm[T Integer] = func(m, n, k int, a, b Matrix[T], accumulate bool, c [
 type IntProducts struct {
 	I32 IntGemm[int32]
 	I64 IntGemm[int64]
-	u8  bool      // products of bytes go by I32
-	few *fewBytes // nil on some levels
+	u8  bool                // products of bytes go by I32
+	few *fewProducts[uint8] // nil on some levels
 	p   *Plain
 }
 
@@ -111,30 +111,51 @@ func (p *IntProducts) widened(wide *[]int32, x Matrix[uint8], rows, cols int) Ma
 	return Matrix[int32]{dst, cols, 1}
 }
 
-// fewBytes are the kernels of products of up to fewInts rows of bytes, which read b once,
-// as it lies. Each adds the product of one row of a to c: axpys that with bytesAxpys rows
-// of b, dots that with dotCols columns. n is a multiple of lanes, strides are in bytes.
-type fewBytes struct {
-	lanes int
-	axpys func(n int, a *uint8, csA int, b *uint8, rsB int, c *uint8)
-	dots  func(n int, a, b *uint8, csB int, c *uint8)
+// fewProducts are the kernels of products of up to most rows of integers, which read b
+// once, as it lies. Each adds the product of one row of a to c: axpys that with
+// fewAxpyRows rows of b, dots that with dotCols columns. n is a multiple of lanes,
+// strides are in bytes.
+type fewProducts[T Integer] struct {
+	most, lanes, size int
+	axpys             func(n int, a *T, csA int, b *T, rsB int, c *T)
+	dots              func(n int, a, b *T, csB int, c *T)
 }
 
 const (
-	// bytesAxpys is how many rows of b are added at a time, dotCols how many columns a
+	// fewAxpyRows is how many rows of b are added at a time, dotCols how many columns a
 	// row is multiplied by.
-	bytesAxpys = 8
-	dotCols    = 4
-	// dotBytes is how many numbers of a row are multiplied between two looks at the stop
+	fewAxpyRows = 8
+	dotCols     = 4
+	// dotLength is how many numbers of a row are multiplied between two looks at the stop
 	// flag.
-	dotBytes = 1 << 16
+	dotLength = 1 << 16
+	// fewWords is fewProducts.most for integers wider than a byte. With more rows the
+	// tiles of Gemm are as fast.
+	fewWords = 4
 )
 
+// or returns a product that computes the columns that f takes by f, and the others by
+// gemm.
+func (f *fewProducts[T]) or(gemm IntGemm[T]) IntGemm[T] {
+	return func(m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T, stop *atomic.Bool) {
+		j := f.columns(m, n, k, a, b)
+		if j > 0 {
+			checkGemm(m, n, k, a, b, c, ldc)
+			f.product(m, j, k, a, b, accumulate, c, ldc, stop)
+			if j == n {
+				return
+			}
+			b, c = b.Sub(0, j), c[j:]
+		}
+		gemm(m, n-j, k, a, b, accumulate, c, ldc, scratch, stop)
+	}
+}
+
 // columns returns how many of n columns there are kernels for.
-func (f *fewBytes) columns(m, n, k int, a, b Matrix[uint8]) int {
+func (f *fewProducts[T]) columns(m, n, k int, a, b Matrix[T]) int {
 	switch {
-	case f == nil || m == 0 || m > fewInts:
-	case b.CS == 1 && k >= bytesAxpys:
+	case f == nil || m == 0 || m > f.most:
+	case b.CS == 1 && k >= fewAxpyRows:
 		return n / f.lanes * f.lanes
 	case b.RS == 1 && a.CS == 1 && k >= f.lanes:
 		return n / dotCols * dotCols
@@ -143,7 +164,7 @@ func (f *fewBytes) columns(m, n, k int, a, b Matrix[uint8]) int {
 }
 
 // product computes a product of as many columns as columns returned.
-func (f *fewBytes) product(m, n, k int, a, b Matrix[uint8], accumulate bool, c []uint8, ldc int, stop *atomic.Bool) {
+func (f *fewProducts[T]) product(m, n, k int, a, b Matrix[T], accumulate bool, c []T, ldc int, stop *atomic.Bool) {
 	zeroUnless(accumulate, m, n, c, ldc)
 	if b.CS == 1 {
 		f.byRows(m, n, k, a, b, c, ldc, stop)
@@ -152,29 +173,29 @@ func (f *fewBytes) product(m, n, k int, a, b Matrix[uint8], accumulate bool, c [
 	}
 }
 
-func (f *fewBytes) byRows(m, n, k int, a, b Matrix[uint8], c []uint8, ldc int, stop *atomic.Bool) {
+func (f *fewProducts[T]) byRows(m, n, k int, a, b Matrix[T], c []T, ldc int, stop *atomic.Bool) {
 	for j := 0; j < n; j += intCols {
 		cols := min(intCols, n-j)
-		for d := 0; d < k && !stopped(stop); d += bytesAxpys {
+		for d := 0; d < k && !stopped(stop); d += fewAxpyRows {
 			for i := range m {
 				row, rows, to := a.Sub(i, d), b.Sub(d, j), c[i*ldc+j:][:cols]
-				if k-d < bytesAxpys {
+				if k-d < fewAxpyRows {
 					addRowsOf(to, row, rows, k-d)
 				} else {
-					f.axpys(cols, &row.Data[0], a.CS, &rows.Data[0], b.RS, &to[0])
+					f.axpys(cols, &row.Data[0], f.size*a.CS, &rows.Data[0], f.size*b.RS, &to[0])
 				}
 			}
 		}
 	}
 }
 
-func (f *fewBytes) byColumns(m, n, k int, a, b Matrix[uint8], c []uint8, ldc int, stop *atomic.Bool) {
+func (f *fewProducts[T]) byColumns(m, n, k int, a, b Matrix[T], c []T, ldc int, stop *atomic.Bool) {
 	whole := k / f.lanes * f.lanes
 	for j := 0; j < n; j += dotCols {
 		for i := range m {
 			row, to := a.Data[i*a.RS:][:k], c[i*ldc+j:][:dotCols]
-			for d := 0; d < whole && !stopped(stop); d += dotBytes {
-				f.dots(min(dotBytes, whole-d), &row[d], &b.Data[j*b.CS+d], b.CS, &to[0])
+			for d := 0; d < whole && !stopped(stop); d += dotLength {
+				f.dots(min(dotLength, whole-d), &row[d], &b.Data[j*b.CS+d], f.size*b.CS, &to[0])
 			}
 			for q := range to {
 				to[q] += dotInts(row[whole:], b.Data[(j+q)*b.CS+whole:])

@@ -50,6 +50,18 @@ func tile3x16I32AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c
 //go:noescape
 func tile4x16I32AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 
+// axpysI32AVX2 is c += a*b for 1 row of a, 8 rows of b and n > 0 columns, a multiple of
+// 8; strides in bytes.
+//
+//go:noescape
+func axpysI32AVX2(n int, a *int32, csA int, b *int32, rsB int, c *int32)
+
+// dotsI32AVX2 is c += a*b for 1 row of a and 4 columns of b, whose n > 0 numbers lie one
+// after another, a multiple of 8; strides in bytes.
+//
+//go:noescape
+func dotsI32AVX2(n int, a *int32, b *int32, csB int, c *int32)
+
 // tile1x4I64AVX2 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 1 rows and cols
 // ≤ 4 columns.
 //
@@ -97,6 +109,18 @@ func tile3x8I64AVX2(k int, a *float64, rsA int, csA int, b *float64, rsB int, c 
 //
 //go:noescape
 func tile4x8I64AVX2(k int, a *float64, rsA int, csA int, b *float64, rsB int, c *float64, ldc int, alpha float64, cols int, add int)
+
+// axpysI64AVX2 is c += a*b for 1 row of a, 8 rows of b and n > 0 columns, a multiple of
+// 4; strides in bytes.
+//
+//go:noescape
+func axpysI64AVX2(n int, a *int64, csA int, b *int64, rsB int, c *int64)
+
+// dotsI64AVX2 is c += a*b for 1 row of a and 4 columns of b, whose n > 0 numbers lie one
+// after another, a multiple of 4; strides in bytes.
+//
+//go:noescape
+func dotsI64AVX2(n int, a *int64, b *int64, csB int, c *int64)
 
 // axpysU8AVX2 is c += a*b for 1 row of a, 8 rows of b and n > 0 columns, a multiple of
 // 32; strides in bytes.

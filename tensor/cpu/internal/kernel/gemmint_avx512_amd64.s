@@ -600,6 +600,145 @@ set:
 	VZEROUPPER
 	RET
 
+// func axpysI32AVX512(n int, a *int32, csA int, b *int32, rsB int, c *int32)
+// Requires: AVX, AVX512F
+TEXT ·axpysI32AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         csA+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         rsB+32(FP), SI
+	MOVQ         c+40(FP), DI
+	VPBROADCASTD (CX), Z0
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z1
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z2
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z3
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z4
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z5
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z6
+	ADDQ         DX, CX
+	VPBROADCASTD (CX), Z7
+	LEAQ         (SI)(SI*2), CX
+	LEAQ         (SI)(SI*4), DX
+	LEAQ         (CX)(SI*4), R8
+
+each:
+	VMOVUPS (DI), Z8
+	VMOVUPS (BX), Z9
+	VPMULLD Z9, Z0, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*1), Z9
+	VPMULLD Z9, Z1, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*2), Z9
+	VPMULLD Z9, Z2, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(CX*1), Z9
+	VPMULLD Z9, Z3, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*4), Z9
+	VPMULLD Z9, Z4, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(DX*1), Z9
+	VPMULLD Z9, Z5, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(CX*2), Z9
+	VPMULLD Z9, Z6, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VPMULLD Z9, Z7, Z9
+	VPADDD  Z9, Z8, Z8
+	VMOVUPS Z8, (DI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, AX
+	JNZ     each
+	VZEROUPPER
+	RET
+
+// func dotsI32AVX512(n int, a *int32, b *int32, csB int, c *int32)
+// Requires: AVX, AVX512F
+TEXT ·dotsI32AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    csB+24(FP), BX
+	MOVQ    c+32(FP), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+
+each:
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (DX), Z5
+	VPMULLD    Z5, Z4, Z5
+	VPADDD     Z5, Z0, Z0
+	VMOVUPS    (DX)(BX*1), Z5
+	VPMULLD    Z5, Z4, Z5
+	VPADDD     Z5, Z1, Z1
+	VMOVUPS    (DX)(BX*2), Z5
+	VPMULLD    Z5, Z4, Z5
+	VPADDD     Z5, Z2, Z2
+	VMOVUPS    (DX)(DI*1), Z5
+	VPMULLD    Z5, Z4, Z4
+	VPADDD     Z4, Z3, Z3
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x10, AX
+	JNZ        each
+	VSHUFF32X4 $0x4e, Z0, Z0, Z4
+	VPADDD     Z4, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z4
+	VPADDD     Z4, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z4
+	VPADDD     Z4, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z4
+	VPADDD     Z4, Z0, Z0
+	VMOVD      X0, AX
+	ADDL       AX, (SI)
+	VSHUFF32X4 $0x4e, Z1, Z1, Z0
+	VPADDD     Z0, Z1, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VMOVD      X0, AX
+	ADDL       AX, 4(SI)
+	VSHUFF32X4 $0x4e, Z2, Z2, Z0
+	VPADDD     Z0, Z2, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VMOVD      X0, AX
+	ADDL       AX, 8(SI)
+	VSHUFF32X4 $0x4e, Z3, Z3, Z0
+	VPADDD     Z0, Z3, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VPADDD     Z1, Z0, Z0
+	VMOVD      X0, AX
+	ADDL       AX, 12(SI)
+	VZEROUPPER
+	RET
+
 // func tile1x8I64AVX512(k int, a *float64, rsA int, csA int, b *float64, rsB int, c *float64, ldc int, alpha float64, cols int, add int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile1x8I64AVX512(SB), NOSPLIT, $0-88
@@ -1203,6 +1342,137 @@ set:
 	ADDQ    CX, AX
 	VMOVUPS Z6, K1, (AX)
 	VMOVUPS Z7, K2, 64(AX)
+	VZEROUPPER
+	RET
+
+// func axpysI64AVX512(n int, a *int64, csA int, b *int64, rsB int, c *int64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·axpysI64AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
+	MOVQ         n+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         csA+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         rsB+32(FP), SI
+	MOVQ         c+40(FP), DI
+	VPBROADCASTQ (CX), Z0
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z1
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z2
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z3
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z4
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z5
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z6
+	ADDQ         DX, CX
+	VPBROADCASTQ (CX), Z7
+	LEAQ         (SI)(SI*2), CX
+	LEAQ         (SI)(SI*4), DX
+	LEAQ         (CX)(SI*4), R8
+
+each:
+	VMOVUPS (DI), Z8
+	VMOVUPS (BX), Z9
+	VPMULLQ Z9, Z0, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*1), Z9
+	VPMULLQ Z9, Z1, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*2), Z9
+	VPMULLQ Z9, Z2, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(CX*1), Z9
+	VPMULLQ Z9, Z3, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(SI*4), Z9
+	VPMULLQ Z9, Z4, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(DX*1), Z9
+	VPMULLQ Z9, Z5, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(CX*2), Z9
+	VPMULLQ Z9, Z6, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VPMULLQ Z9, Z7, Z9
+	VPADDQ  Z9, Z8, Z8
+	VMOVUPS Z8, (DI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, AX
+	JNZ     each
+	VZEROUPPER
+	RET
+
+// func dotsI64AVX512(n int, a *int64, b *int64, csB int, c *int64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·dotsI64AVX512(SB), NOSPLIT, $0-40
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    csB+24(FP), BX
+	MOVQ    c+32(FP), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+
+each:
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (DX), Z5
+	VPMULLQ    Z5, Z4, Z5
+	VPADDQ     Z5, Z0, Z0
+	VMOVUPS    (DX)(BX*1), Z5
+	VPMULLQ    Z5, Z4, Z5
+	VPADDQ     Z5, Z1, Z1
+	VMOVUPS    (DX)(BX*2), Z5
+	VPMULLQ    Z5, Z4, Z5
+	VPADDQ     Z5, Z2, Z2
+	VMOVUPS    (DX)(DI*1), Z5
+	VPMULLQ    Z5, Z4, Z4
+	VPADDQ     Z4, Z3, Z3
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x08, AX
+	JNZ        each
+	VSHUFF64X2 $0x4e, Z0, Z0, Z4
+	VPADDQ     Z4, Z0, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z4
+	VPADDQ     Z4, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z4
+	VPADDQ     Z4, Z0, Z0
+	VMOVQ      X0, AX
+	ADDQ       AX, (SI)
+	VSHUFF64X2 $0x4e, Z1, Z1, Z0
+	VPADDQ     Z0, Z1, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVQ      X0, AX
+	ADDQ       AX, 8(SI)
+	VSHUFF64X2 $0x4e, Z2, Z2, Z0
+	VPADDQ     Z0, Z2, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVQ      X0, AX
+	ADDQ       AX, 16(SI)
+	VSHUFF64X2 $0x4e, Z3, Z3, Z0
+	VPADDQ     Z0, Z3, Z0
+	VSHUFF64X2 $0xb1, Z0, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VPERMILPD  $0x55, Z0, Z1
+	VPADDQ     Z1, Z0, Z0
+	VMOVQ      X0, AX
+	ADDQ       AX, 24(SI)
 	VZEROUPPER
 	RET
 

@@ -42,7 +42,7 @@ func checkGemmInts[T Integer](t *testing.T, r *rand.Rand, gemm IntGemm[T], draw 
 		}
 		return Matrix[T]{data, 3 * max(cols, 1), 3}
 	}
-	sizes := [][3]int{{bytesRows + 3, 7, 20}, {3, 40, bytesDepth + 5}, {2, 5, dotBytes + 70}, {1, 70, 77}, {29, 33, depthMax + 1}, {rowsMax + 1, 40, 17}}
+	sizes := [][3]int{{bytesRows + 3, 7, 20}, {3, 40, bytesDepth + 5}, {2, 5, dotLength + 70}, {1, 70, 77}, {29, 33, depthMax + 1}, {rowsMax + 1, 40, 17}}
 	for _, m := range []int{0, 1, 2, 3, 5, fewInts, fewInts + 1, 13, 14, 27} {
 		for _, n := range []int{0, 1, 5, 16, 33, 48, intCols + 3} {
 			for _, k := range []int{0, 1, 4, 9, 37} {

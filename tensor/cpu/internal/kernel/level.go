@@ -15,6 +15,7 @@ const (
 	Go     = isa.Go
 	AVX2   = isa.AVX2
 	AVX512 = isa.AVX512
+	AMX    = isa.AMX
 	NEON   = isa.NEON
 )
 
@@ -42,7 +43,11 @@ func Select(l Level) (*Table[float32], error) {
 	if !slices.Contains(isa.Levels(), l) {
 		return nil, fmt.Errorf("%w: %v, this machine has %v", ErrUnsupported, l, Levels())
 	}
-	return newTable(l), nil
+	t := newTable(l)
+	if t.Level != l {
+		return nil, fmt.Errorf("%w: %v, this process may use %v", ErrUnsupported, l, t.Level)
+	}
+	return t, nil
 }
 
 func newTable(l Level) *Table[float32] {

@@ -22,7 +22,7 @@ func gemmF64NEON() *gemmUnit[float64] {
 
 // accelerateNEON sets the kernels that have NEON assembly.
 func accelerateNEON(t *Table[float32]) {
-	t.Gemm, t.Transpose = gemmNEON().gemm, transposeBlocks(4, 4, 1, transpose4NEON)
+	t.Gemm, t.Transpose = gemmNEON().gemm, transposeBlocks(4, 4, 1, transpose4NEON, nil, nil)
 	t.Add = each120(addNEON)
 	t.AddS = each111(addSNEON)
 	t.Sub = each120(subNEON)
@@ -87,7 +87,7 @@ func accelerateNEON(t *Table[float32]) {
 
 // accelerateF64NEON sets the kernels that have NEON assembly.
 func accelerateF64NEON(t *Table[float64]) {
-	t.Gemm, t.Transpose = gemmF64NEON().gemm, transposeBlocks(8, 2, 1, transpose2F64NEON)
+	t.Gemm, t.Transpose = gemmF64NEON().gemm, transposeBlocks(8, 2, 1, transpose2F64NEON, nil, nil)
 	t.Add = each120(addF64NEON)
 	t.AddS = each111(addSF64NEON)
 	t.Sub = each120(subF64NEON)

@@ -53,9 +53,19 @@ func fewAVX2() *fewUnit[float32] {
 	return &fewUnit[float32]{axpys: axpys8AVX2, axpy: axpys1AVX2, turned: []turnedFunc[float32]{}}
 }
 
-// fewBytesAVX2 returns the kernels of products of a few rows of bytes.
-func fewBytesAVX2() *fewBytes {
-	return &fewBytes{lanes: 32, axpys: axpysU8AVX2, dots: dotsU8AVX2}
+// fewU8AVX2 returns the kernels of products of a few rows of uint8.
+func fewU8AVX2() *fewProducts[uint8] {
+	return &fewProducts[uint8]{most: fewInts, lanes: 32, size: 1, axpys: axpysU8AVX2, dots: dotsU8AVX2}
+}
+
+// fewI32AVX2 returns the kernels of products of a few rows of int32.
+func fewI32AVX2() *fewProducts[int32] {
+	return &fewProducts[int32]{most: fewWords, lanes: 8, size: 4, axpys: axpysI32AVX2, dots: dotsI32AVX2}
+}
+
+// fewI64AVX2 returns the kernels of products of a few rows of int64.
+func fewI64AVX2() *fewProducts[int64] {
+	return &fewProducts[int64]{most: fewWords, lanes: 4, size: 8, axpys: axpysI64AVX2, dots: dotsI64AVX2}
 }
 
 // accelerateAVX2 sets the kernels that have AVX2 assembly.
@@ -63,9 +73,9 @@ func accelerateAVX2(t *Table[float32]) {
 	taps, unit := tapsAVX2(), gemmAVX2()
 	unit.few = fewAVX2()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
-	t.Transpose = transposeBlocks(4, 8, 1, transpose8AVX2)
-	t.Transpose16 = transposeBlocks(2, 8, 2, transposeUint16AVX2)
-	t.Transpose8 = transposeBlocks(1, 8, 4, transposeUint8AVX2)
+	t.Transpose = transposeBlocks(4, 8, 1, transpose8AVX2, narrow8AVX2, flat8AVX2)
+	t.Transpose16 = transposeBlocks(2, 8, 2, transposeUint16AVX2, narrowUint16AVX2, nil)
+	t.Transpose8 = transposeBlocks(1, 8, 4, transposeUint8AVX2, narrowUint8AVX2, nil)
 	t.ToI32 = cutBy(8, toI32AVX2, toI32Go[float32])
 	t.ToI64 = cutBy(8, toI64AVX2, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
@@ -172,7 +182,7 @@ func accelerateAVX2(t *Table[float32]) {
 // accelerateF64AVX2 sets the kernels that have F64AVX2 assembly.
 func accelerateF64AVX2(t *Table[float64]) {
 	t.Gemm = gemmF64AVX2().gemm
-	t.Transpose = transposeBlocks(8, 4, 1, transpose4F64AVX2)
+	t.Transpose = transposeBlocks(8, 4, 1, transpose4F64AVX2, narrow4F64AVX2, flat4F64AVX2)
 	t.ToI32 = cutBy(4, toI32F64AVX2, toI32Go[float64])
 	t.ToI64 = cutBy(4, toI64F64AVX2, toI64Go[float64])
 	t.Add = each120(addF64AVX2)
@@ -251,10 +261,23 @@ func foldsAVX2(f *Folds) {
 	f.I32.Max = f.I32.Max.by(4, 8, 1, maxRowsI32AVX2, maxColumnsI32AVX2)
 	f.I32.Min = f.I32.Min.by(4, 8, 1, minRowsI32AVX2, minColumnsI32AVX2)
 	f.I64.Add = f.I64.Add.by(8, 1, 1, addRowsI64AVX2, addColumnsI64AVX2)
+	f.I64.Mul = f.I64.Mul.by(8, 1, 1, mulRowsI64AVX2, mulColumnsI64AVX2)
 	f.I64.Max = f.I64.Max.by(8, 4, 1, maxRowsI64AVX2, maxColumnsI64AVX2)
 	f.I64.Min = f.I64.Min.by(8, 4, 1, minRowsI64AVX2, minColumnsI64AVX2)
 	f.U8.Max = f.U8.Max.by(1, 32, 32, maxRowsU8AVX2, maxColumnsU8AVX2)
 	f.U8.Min = f.U8.Min.by(1, 32, 32, minRowsU8AVX2, minColumnsU8AVX2)
+	f.BF16.Add = f.BF16.Add.by(2, 8, 8, addRowsBF16AVX2, addColumnsBF16AVX2)
+	f.BF16.Max = f.BF16.Max.by(2, 8, 8, maxRowsBF16AVX2, maxColumnsBF16AVX2)
+	f.BF16.Min = f.BF16.Min.by(2, 8, 8, minRowsBF16AVX2, minColumnsBF16AVX2)
+	f.F16.Add = f.F16.Add.by(2, 8, 8, addRowsF16AVX2, addColumnsF16AVX2)
+	f.F16.Max = f.F16.Max.by(2, 8, 8, maxRowsF16AVX2, maxColumnsF16AVX2)
+	f.F16.Min = f.F16.Min.by(2, 8, 8, minRowsF16AVX2, minColumnsF16AVX2)
+	f.F32ToF64.Mul = f.F32ToF64.Mul.by(4, 4, 4, mulRowsF32ToF64AVX2, mulColumnsF32ToF64AVX2)
+	f.I64ToF64.Add = f.I64ToF64.Add.by(8, 4, 4, addRowsI64ToF64AVX2, addColumnsI64ToF64AVX2)
+	f.I32ToI64.Add = f.I32ToI64.Add.by(4, 4, 4, addRowsI32ToI64AVX2, addColumnsI32ToI64AVX2)
+	f.I32ToI64.Mul = f.I32ToI64.Mul.by(4, 4, 4, mulRowsI32ToI64AVX2, mulColumnsI32ToI64AVX2)
+	f.U8ToI64.Add = f.U8ToI64.Add.by(1, 4, 4, addRowsU8ToI64AVX2, addColumnsU8ToI64AVX2)
+	f.U8ToI64.Mul = f.U8ToI64.Mul.by(1, 4, 4, mulRowsU8ToI64AVX2, mulColumnsU8ToI64AVX2)
 	f.LongProduct = longProductBy(16, longProductF64AVX2)
 }
 

@@ -82,9 +82,19 @@ func fewAVX512() *fewUnit[float32] {
 	return &fewUnit[float32]{axpys: axpys8AVX512, axpy: axpys1AVX512, turned: []turnedFunc[float32]{turned1AVX512, turned2AVX512, turned3AVX512, turned4AVX512}}
 }
 
-// fewBytesAVX512 returns the kernels of products of a few rows of bytes.
-func fewBytesAVX512() *fewBytes {
-	return &fewBytes{lanes: 64, axpys: axpysU8AVX512, dots: dotsU8AVX512}
+// fewU8AVX512 returns the kernels of products of a few rows of uint8.
+func fewU8AVX512() *fewProducts[uint8] {
+	return &fewProducts[uint8]{most: fewInts, lanes: 64, size: 1, axpys: axpysU8AVX512, dots: dotsU8AVX512}
+}
+
+// fewI32AVX512 returns the kernels of products of a few rows of int32.
+func fewI32AVX512() *fewProducts[int32] {
+	return &fewProducts[int32]{most: fewWords, lanes: 16, size: 4, axpys: axpysI32AVX512, dots: dotsI32AVX512}
+}
+
+// fewI64AVX512 returns the kernels of products of a few rows of int64.
+func fewI64AVX512() *fewProducts[int64] {
+	return &fewProducts[int64]{most: fewWords, lanes: 8, size: 8, axpys: axpysI64AVX512, dots: dotsI64AVX512}
 }
 
 // accelerateAVX512 sets the kernels that have AVX512 assembly.
@@ -92,9 +102,9 @@ func accelerateAVX512(t *Table[float32]) {
 	taps, unit := tapsAVX512(), gemmAVX512()
 	unit.few = fewAVX512()
 	t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots
-	t.Transpose = transposeBlocks(4, 16, 1, transpose16AVX512)
-	t.Transpose16 = transposeBlocks(2, 16, 2, transposeUint16AVX512)
-	t.Transpose8 = transposeBlocks(1, 16, 4, transposeUint8AVX512)
+	t.Transpose = transposeBlocks(4, 16, 1, transpose16AVX512, narrow16AVX512, flat16AVX512)
+	t.Transpose16 = transposeBlocks(2, 16, 2, transposeUint16AVX512, narrowUint16AVX512, nil)
+	t.Transpose8 = transposeBlocks(1, 16, 4, transposeUint8AVX512, narrowUint8AVX512, nil)
 	t.ToI32 = cutBy(16, toI32AVX512, toI32Go[float32])
 	t.ToI64 = cutBy(16, toI64AVX512, toI64Go[float32])
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
@@ -201,7 +211,7 @@ func accelerateAVX512(t *Table[float32]) {
 // accelerateF64AVX512 sets the kernels that have F64AVX512 assembly.
 func accelerateF64AVX512(t *Table[float64]) {
 	t.Gemm = gemmF64AVX512().gemm
-	t.Transpose = transposeBlocks(8, 8, 1, transpose8F64AVX512)
+	t.Transpose = transposeBlocks(8, 8, 1, transpose8F64AVX512, narrow8F64AVX512, flat8F64AVX512)
 	t.ToI32 = cutBy(8, toI32F64AVX512, toI32Go[float64])
 	t.ToI64 = cutBy(8, toI64F64AVX512, toI64Go[float64])
 	t.Add = each120(addF64AVX512)
@@ -280,10 +290,23 @@ func foldsAVX512(f *Folds) {
 	f.I32.Max = f.I32.Max.by(4, 16, 1, maxRowsI32AVX512, maxColumnsI32AVX512)
 	f.I32.Min = f.I32.Min.by(4, 16, 1, minRowsI32AVX512, minColumnsI32AVX512)
 	f.I64.Add = f.I64.Add.by(8, 1, 1, addRowsI64AVX512, addColumnsI64AVX512)
+	f.I64.Mul = f.I64.Mul.by(8, 1, 1, mulRowsI64AVX512, mulColumnsI64AVX512)
 	f.I64.Max = f.I64.Max.by(8, 8, 1, maxRowsI64AVX512, maxColumnsI64AVX512)
 	f.I64.Min = f.I64.Min.by(8, 8, 1, minRowsI64AVX512, minColumnsI64AVX512)
 	f.U8.Max = f.U8.Max.by(1, 64, 64, maxRowsU8AVX512, maxColumnsU8AVX512)
 	f.U8.Min = f.U8.Min.by(1, 64, 64, minRowsU8AVX512, minColumnsU8AVX512)
+	f.BF16.Add = f.BF16.Add.by(2, 1, 1, addRowsBF16AVX512, addColumnsBF16AVX512)
+	f.BF16.Max = f.BF16.Max.by(2, 1, 1, maxRowsBF16AVX512, maxColumnsBF16AVX512)
+	f.BF16.Min = f.BF16.Min.by(2, 1, 1, minRowsBF16AVX512, minColumnsBF16AVX512)
+	f.F16.Add = f.F16.Add.by(2, 1, 1, addRowsF16AVX512, addColumnsF16AVX512)
+	f.F16.Max = f.F16.Max.by(2, 1, 1, maxRowsF16AVX512, maxColumnsF16AVX512)
+	f.F16.Min = f.F16.Min.by(2, 1, 1, minRowsF16AVX512, minColumnsF16AVX512)
+	f.F32ToF64.Mul = f.F32ToF64.Mul.by(4, 1, 1, mulRowsF32ToF64AVX512, mulColumnsF32ToF64AVX512)
+	f.I64ToF64.Add = f.I64ToF64.Add.by(8, 1, 1, addRowsI64ToF64AVX512, addColumnsI64ToF64AVX512)
+	f.I32ToI64.Add = f.I32ToI64.Add.by(4, 1, 1, addRowsI32ToI64AVX512, addColumnsI32ToI64AVX512)
+	f.I32ToI64.Mul = f.I32ToI64.Mul.by(4, 1, 1, mulRowsI32ToI64AVX512, mulColumnsI32ToI64AVX512)
+	f.U8ToI64.Add = f.U8ToI64.Add.by(1, 1, 1, addRowsU8ToI64AVX512, addColumnsU8ToI64AVX512)
+	f.U8ToI64.Mul = f.U8ToI64.Mul.by(1, 1, 1, mulRowsU8ToI64AVX512, mulColumnsU8ToI64AVX512)
 	f.LongProduct = longProductBy(32, longProductF64AVX512)
 }
 

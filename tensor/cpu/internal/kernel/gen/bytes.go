@@ -17,6 +17,85 @@ func byteProducts(s isa) {
 	byteSums{isa: s}.dots()
 }
 
+// wordProducts writes the kernels of products of a few rows of integers of s's size,
+// which wrap.
+func wordProducts(s isa) {
+	k := &kern{isa: s}
+	elem, spread := "int32", VPBROADCASTD
+	if s.double {
+		elem, spread = "int64", VPBROADCASTQ
+	}
+	k.text("axpys", fmt.Sprintf("n int, a *%[1]s, csA int, b *%[1]s, rsB int, c *%[1]s", elem),
+		fmt.Sprintf("is c += a*b for 1 row of a, %d rows of b and n > 0 columns, a multiple of %d; strides in bytes.", axpyRows, s.lanes))
+	n := Load(Param("n"), GP64())
+	a, csA := Load(Param("a"), GP64()), Load(Param("csA"), GP64())
+	b, rsB := Load(Param("b"), GP64()).(reg.GPVirtual), Load(Param("rsB"), GP64()).(reg.GPVirtual)
+	c := Load(Param("c"), GP64())
+	var row [axpyRows]vreg
+	for i := range row {
+		row[i] = k.vec()
+		spread(Mem{Base: a}, row[i])
+		if i+1 < axpyRows {
+			ADDQ(csA, a)
+		}
+	}
+	lines := rowAddress(b, rsB, axpyRows)
+	Label("each")
+	sum := k.vec()
+	VMOVUPS(Mem{Base: c}, sum)
+	for i, x := range row {
+		v := k.vec()
+		VMOVUPS(lines[i], v)
+		addIntegers(s, productOfIntegers(s, x, v), sum)
+	}
+	VMOVUPS(sum, Mem{Base: c})
+	ADDQ(U8(s.bytes()), b)
+	ADDQ(U8(s.bytes()), c)
+	SUBQ(U8(s.lanes), n)
+	JNZ(LabelRef("each"))
+	k.ret()
+	wordDots(k, elem)
+}
+
+// wordDots writes the kernel for a right operand that lies by columns.
+func wordDots(k *kern, elem string) {
+	k.text("dots", fmt.Sprintf("n int, a *%[1]s, b *%[1]s, csB int, c *%[1]s", elem),
+		fmt.Sprintf("is c += a*b for 1 row of a and %d columns of b, whose n > 0 numbers lie one after another, a multiple of %d; strides in bytes.", dotColumns, k.lanes))
+	n, a := Load(Param("n"), GP64()), Load(Param("a"), GP64())
+	b, csB := Load(Param("b"), GP64()).(reg.GPVirtual), Load(Param("csB"), GP64()).(reg.GPVirtual)
+	c := Load(Param("c"), GP64())
+	lines := rowAddress(b, csB, dotColumns)
+	var sums [dotColumns]vreg
+	for q := range sums {
+		sums[q] = k.zero()
+	}
+	x := k.vec()
+	Label("each")
+	VMOVUPS(Mem{Base: a}, x)
+	for q, line := range lines {
+		v := k.vec()
+		VMOVUPS(line, v)
+		addIntegers(k.isa, productOfIntegers(k.isa, x, v), sums[q])
+	}
+	ADDQ(U8(k.bytes()), a)
+	ADDQ(U8(k.bytes()), b)
+	SUBQ(U8(k.lanes), n)
+	JNZ(LabelRef("each"))
+	sum := GP64()
+	for q, v := range sums {
+		v = k.fold(v, func(a, b vreg) vreg { return k.op(k.of(VPADDD, VPADDQ), b, a) })
+		to := Mem{Base: c, Disp: q * k.numberBytes()}
+		if k.double {
+			VMOVQ(v.AsX(), sum)
+			ADDQ(sum, to)
+		} else {
+			VMOVD(v.AsX(), sum.As32())
+			ADDL(sum.As32(), to)
+		}
+	}
+	k.ret()
+}
+
 // byteSums adds up products of bytes by words: those of even bytes in the lower bytes of
 // one vector, those of odd bytes in the upper bytes of another. The other
 // byte of a word is 0 or has no meaning.

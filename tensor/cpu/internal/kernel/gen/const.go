@@ -81,6 +81,8 @@ func doubles() []double {
 		// The logarithm's exponents are made of bits, and integers of the last bits of
 		// sums.
 		{"logBias", 1024<<52 - num(math.Sqrt(0.5))}, {"two52", num(1 << 52)}, {"two52And1024", num(1<<52 + 1024)},
+		// Of conversions of integers.
+		{"two84And63", num(1<<84 + 1<<63)}, {"two84And63And52", num(1<<84 + 1<<63 + 1<<52)},
 		{"roundBits", num(3 << 51)}, {"exp2Max", num(1000)}, {"exp2Min", num(-1000)},
 		// Of exp, log and their kin: ln2 in two parts, negated. Beyond the bounds eˣ is
 		// +Inf or 0; tanh is 1 beyond half of its own.

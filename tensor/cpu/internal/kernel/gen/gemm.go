@@ -38,6 +38,7 @@ func gemmIntegers(s isa) {
 				of.tile(mr, vecs+1, false)
 			}
 		}
+		wordProducts(of)
 	}
 	byteProducts(s)
 }

@@ -63,6 +63,7 @@ var sets = map[string]func(){
 	"long_avx512":    func() { longProduct(avx512) },
 	"long_avx2":      func() { longProduct(avx2) },
 	"brain_avx512":   func() { brain(avx512.brain()) },
+	"tiles_amx":      func() { tileProducts(amx) },
 }
 
 // mark is the first line of every file.
@@ -134,8 +135,10 @@ func revise(path string) error {
 		return err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n"))
-	if rest, err = encodePairs(rest); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	for _, encode := range []func([]byte) ([]byte, error){encodePairs, encodeTiles} {
+		if rest, err = encode(rest); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return os.WriteFile(path, append([]byte(mark), rest...), 0o644)
 }

@@ -36,7 +36,7 @@ func neonTable(single, double []loop) string {
 		fmt.Fprintf(&b, "\n// %s sets the kernels that have NEON assembly.\n", k.named("accelerate"))
 		fmt.Fprintf(&b, "func %s(t *Table[%s]) {\n", k.named("accelerate"), k.elem())
 		lanes := neonLanes(k.double)
-		fmt.Fprintf(&b, "t.Gemm, t.Transpose = %s().gemm, transposeBlocks(%d, %d, 1, %s)\n", k.named("gemm"), 16/lanes, lanes, k.named(fmt.Sprint("transpose", lanes)))
+		fmt.Fprintf(&b, "t.Gemm, t.Transpose = %s().gemm, transposeBlocks(%d, %d, 1, %s, nil, nil)\n", k.named("gemm"), 16/lanes, lanes, k.named(fmt.Sprint("transpose", lanes)))
 		loops := single
 		if k.double {
 			loops = double

@@ -104,15 +104,22 @@ func (s isa) accelerate(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "}, windowDots: windowDots%s}\n}\n", s.name)
 	s.fewUnit(b)
-	fmt.Fprintf(b, "\n// fewBytes%[1]s returns the kernels of products of a few rows of bytes.\n", s.name)
-	fmt.Fprintf(b, "func fewBytes%[1]s() *fewBytes {\nreturn &fewBytes{lanes: %[2]d, axpys: axpysU8%[1]s, dots: dotsU8%[1]s}\n}\n", s.name, 4*s.lanes)
+	for _, t := range []numberType{typeU8, typeI32, typeI64} {
+		most := "fewWords"
+		if t.size == 1 {
+			most = "fewInts"
+		}
+		fmt.Fprintf(b, "\n// few%s%s returns the kernels of products of a few rows of %s.\n", t.name, s.name, t.elem)
+		fmt.Fprintf(b, "func few%[1]s%[2]s() *fewProducts[%[3]s] {\nreturn &fewProducts[%[3]s]{most: %[4]s, lanes: %[5]d, size: %[6]d, axpys: axpys%[1]s%[2]s, dots: dots%[1]s%[2]s}\n}\n",
+			t.name, s.name, t.elem, most, 4*s.lanes/t.size, t.size)
+	}
 	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
 	fmt.Fprintf(b, "taps, unit := taps%[1]s(), gemm%[1]s()\nunit.few = few%[1]s()\n", s.name)
 	fmt.Fprintf(b, "t.Gemm, t.GemmTaps, t.Windows, t.WindowDots = unit.gemm, taps.gemm, taps.windows, taps.dots\n")
-	fmt.Fprintf(b, "t.Transpose = transposeBlocks(4, %[1]d, 1, transpose%[1]d%[2]s)\n", s.lanes, s.name)
-	fmt.Fprintf(b, "t.Transpose16 = transposeBlocks(2, %d, 2, transposeUint16%s)\n", s.lanes, s.name)
-	fmt.Fprintf(b, "t.Transpose8 = transposeBlocks(1, %d, 4, transposeUint8%s)\n", s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose = transposeBlocks(4, %[1]d, 1, transpose%[1]d%[2]s, narrow%[1]d%[2]s, flat%[1]d%[2]s)\n", s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose16 = transposeBlocks(2, %d, 2, transposeUint16%[2]s, narrowUint16%[2]s, nil)\n", s.lanes, s.name)
+	fmt.Fprintf(b, "t.Transpose8 = transposeBlocks(1, %d, 4, transposeUint8%[2]s, narrowUint8%[2]s, nil)\n", s.lanes, s.name)
 	s.setCuts(b)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
@@ -134,7 +141,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	fmt.Fprintf(b, "\n// accelerate%[1]s sets the kernels that have %[1]s assembly.\n", s.doubles().name)
 	fmt.Fprintf(b, "func accelerate%s(t *Table[float64]) {\n", s.doubles().name)
 	fmt.Fprintf(b, "t.Gemm = gemm%s().gemm\n", s.doubles().name)
-	fmt.Fprintf(b, "t.Transpose = transposeBlocks(8, %[1]d, 1, transpose%[1]d%[2]s)\n", s.doubles().lanes, s.doubles().name)
+	fmt.Fprintf(b, "t.Transpose = transposeBlocks(8, %[1]d, 1, transpose%[1]d%[2]s, narrow%[1]d%[2]s, flat%[1]d%[2]s)\n", s.doubles().lanes, s.doubles().name)
 	s.doubles().setCuts(b)
 	for _, l := range doubleLoops {
 		l.set(b, s.doubles())

@@ -13,12 +13,16 @@ import (
 // time, to numbers of s.
 func transpose(s isa, width int) {
 	joined := s.numberBytes() / width
-	kind, name := s.elem(), fmt.Sprintf("transpose%d", s.lanes)
+	kind, suffix := s.elem(), fmt.Sprint(s.lanes)
 	if joined > 1 {
 		kind = fmt.Sprintf("uint%d", 8*width)
-		name = "transpose" + title(kind)
+		suffix = title(kind)
 	}
-	s.text(name, fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", kind),
+	narrow(s, width, kind, suffix)
+	if joined == 1 {
+		flat(s, kind, suffix)
+	}
+	s.text("transpose"+suffix, fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int", kind),
 		fmt.Sprintf("transposes blocks > 0 blocks of %d×%d numbers, side by side in src, one below the other in dst; strides in bytes.", joined*s.lanes, s.lanes))
 	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
 	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
@@ -36,6 +40,77 @@ func transpose(s isa, width int) {
 		ADDQ(ds, dst)
 	}
 	ADDQ(U8(s.lanes*width), src)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	s.ret()
+}
+
+// narrow writes the transposition of rows that are shorter than a vector. It loads whole
+// vectors of them, and stores the columns that count.
+func narrow(s isa, width int, kind, suffix string) {
+	joined := s.numberBytes() / width
+	s.text("narrow"+suffix, fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int, cols int", kind),
+		fmt.Sprintf("transposes blocks > 0 blocks of %d×cols numbers, one below the other in src, of which it reads %d columns, side by side in dst; 0 < cols ≤ %d, strides in bytes.", joined*s.lanes, s.lanes, s.lanes))
+	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
+	src, ss := Load(Param("src"), GP64()).(reg.GPVirtual), Load(Param("ss"), GP64())
+	blocks, cols := Load(Param("blocks"), GP64()), Load(Param("cols"), GP64())
+	Label("block")
+	rows := make([]reg.VecVirtual, s.lanes)
+	for i := range rows {
+		rows[i] = s.vec()
+		s.join(rows[i], src, ss, width, joined)
+	}
+	to, left := GP64(), GP64()
+	MOVQ(dst, to)
+	MOVQ(cols, left)
+	for i, v := range turn(s, rows) {
+		VMOVUPS(v, Mem{Base: to})
+		if i+1 < s.lanes {
+			DECQ(left)
+			JZ(LabelRef("next"))
+			ADDQ(ds, to)
+		}
+	}
+	Label("next")
+	ADDQ(U8(s.bytes()), dst)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	s.ret()
+}
+
+// flat writes the transposition of fewer rows than a vector has numbers. It loads the
+// last row again in place of others, for lanes that are not stored.
+func flat(s isa, kind, suffix string) {
+	s.text("flat"+suffix, fmt.Sprintf("dst *%[1]s, ds int, src *%[1]s, ss int, blocks int, rows int", kind),
+		fmt.Sprintf("transposes blocks > 0 blocks of rows×%d numbers, side by side in src, one below the other in dst; 0 < rows ≤ %d, strides in bytes.", s.lanes, s.lanes))
+	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
+	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
+	blocks, count := Load(Param("blocks"), GP64()), Load(Param("rows"), GP64())
+	lanes := GP64()
+	MOVQ(count, lanes)
+	stored := s.newTail(lanes, 1)
+	none := GP64()
+	XORQ(none, none)
+	Label("block")
+	p, left, step := GP64(), GP64(), GP64()
+	MOVQ(src, p)
+	MOVQ(count, left)
+	MOVQ(ss, step)
+	rows := make([]reg.VecVirtual, s.lanes)
+	for i := range rows {
+		rows[i] = s.vec()
+		VMOVUPS(Mem{Base: p}, rows[i])
+		if i+1 < s.lanes {
+			DECQ(left)
+			CMOVQEQ(none, step)
+			ADDQ(step, p)
+		}
+	}
+	for _, v := range turn(s, rows) {
+		stored.store(0, v, Mem{Base: dst})
+		ADDQ(ds, dst)
+	}
+	ADDQ(U8(s.bytes()), src)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	s.ret()
