@@ -121,7 +121,7 @@ func TestCollectives(t *testing.T) {
 			}), metrics.Reach{Shared: true, Obstacle: device.OneProcess}), want)
 		})
 		t.Run(fmt.Sprintf("%d processes on GPUs", workers), func(t *testing.T) {
-			same(t, collectives(t, workers, inProcesses(cudatest.Library(t, must)), metrics.Reach{Shared: true, Near: true}), want)
+			same(t, collectives(t, workers, inProcesses(cudatest.Library(t, os.Getenv)), metrics.Reach{Shared: true, Near: true}), want)
 		})
 	}
 }
@@ -242,7 +242,7 @@ func TestPeersSteady(t *testing.T) {
 
 // peersSteady is the test of one way.
 func peersSteady(t *testing.T, how *config.Config, steady int) {
-	o := inProcesses(cudatest.Library(t, must))
+	o := inProcesses(cudatest.Library(t, os.Getenv))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	workers := 2
@@ -398,7 +398,7 @@ func TestPeerWorkerKilled(t *testing.T) {
 	counters := filepath.Join(t.TempDir(), "counters")
 	t.Setenv("FAKECUDA_COUNTERS", counters)
 	t.Setenv("FAKECUDA_DELAY_US", "100")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for victim := range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()

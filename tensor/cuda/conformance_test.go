@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/testsize"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
@@ -18,24 +19,21 @@ import (
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
-// must says that tests which need gcc fail without it.
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 // small are the options of devices that tests open by the hundred.
 var small = cuda.Options{
 	Host:   cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20}},
 	Memory: memory.Options{Segment: 4 << 20, Slots: 4, Slot: 64 << 10},
 }
 
-// standIn returns the driver of a stand-in of the test's own.
+// standIn returns the driver of a stand-in of the test's own, or of the library that is
+// given.
 func standIn(t *testing.T, seed uint64) driver.API {
-	api, _ := cudatest.Open(t, seed, must)
-	return api
+	return opened(t, *given, seed)
 }
 
 // standIns is standIn with the library of products over it.
 func standIns(t *testing.T, seed uint64) (driver.API, blas.Library) {
-	api, launches := cudatest.Open(t, seed, must)
+	api, launches := cudatest.Open(t, seed, os.Getenv)
 	return api, cudatest.Products(t, launches)
 }
 
@@ -57,7 +55,8 @@ type variant struct {
 	vary     func(o *cuda.Options)
 }
 
-// variants are those that the suites are run in. A short test runs the first.
+// variants are those that the suites are run in: fused and not, each in three orders. A
+// short test and one under the race detector run the first.
 func variants() []variant {
 	all := []variant{
 		{"kernels", 1, false, func(*cuda.Options) {}},
@@ -65,9 +64,15 @@ func variants() []variant {
 		{"kernels, another order", 2, false, func(*cuda.Options) {}},
 		{"unfused", 3, true, func(o *cuda.Options) { o.Host.NoFuse = true }},
 		{"host steps", 0, true, func(o *cuda.Options) { o.HostSteps = true }},
+		{"kernels, a third order", 3, false, func(*cuda.Options) {}},
+		{"unfused, another order", 1, false, func(o *cuda.Options) { o.Host.NoFuse = true }},
+		{"unfused, a third order", 2, false, func(o *cuda.Options) { o.Host.NoFuse = true }},
 	}
 	if testing.Short() {
 		return all[:2]
+	}
+	if testsize.Sampled() {
+		return all[:5]
 	}
 	return all
 }
@@ -75,11 +80,12 @@ func variants() []variant {
 // with returns options and a stand-in for a variant.
 func (v *variant) with(t *testing.T) (cuda.Options, driver.API) {
 	o := small
-	api, library := standIns(t, v.seed)
-	if v.products {
-		o.Products = library
-	}
 	v.vary(&o)
+	if !v.products {
+		return o, standIn(t, v.seed)
+	}
+	api, library := standIns(t, v.seed)
+	o.Products = library
 	return o, api
 }
 
@@ -120,6 +126,7 @@ func TestConformance(t *testing.T) {
 				return device.NewEngine(d)
 			}, &enginetest.Options{
 				Programs: 40,
+				Whole:    true, // a failure is found when all of a program has run
 				Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 					return autograd.Grad(loss, xs...)
 				},

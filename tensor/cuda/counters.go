@@ -3,6 +3,7 @@ package cuda
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
@@ -16,6 +17,8 @@ type Counters struct {
 	Replays   uint64            // launches of graphs
 	HostSteps map[string]uint64 // that ran on the host, by operation and dtype
 	Up, Down  uint64            // bytes copied to the device and from it
+	Kernels   uint64            // that the driver has loaded
+	Loading   time.Duration     // what the driver took for that: it compiles their PTX
 
 	// Spare is how many bytes of the device sessions have freed and keep for their next
 	// values now. Another session that needs them gets them.
@@ -58,6 +61,8 @@ func (n *counters) add(c *Counters) {
 	n.c.Replays += c.Replays
 	n.c.Up += c.Up
 	n.c.Down += c.Down
+	n.c.Kernels += c.Kernels
+	n.c.Loading += c.Loading
 	if n.c.HostSteps == nil {
 		n.c.HostSteps = map[string]uint64{}
 	}

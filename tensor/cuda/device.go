@@ -88,6 +88,7 @@ func Open(api driver.API, number int, o *Options) (*Device, error) {
 		twoShot: cmp.Or(max(opt.TwoShot, 0), 512<<10),
 		spaces:  map[*space]struct{}{}, collectives: opt.Collectives,
 	}
+	d.lower.count = &d.count
 	if d.pool, err = mem.NewPool(memory.Handles); err != nil {
 		return nil, errors.Join(err, mem.Close())
 	}

@@ -59,6 +59,7 @@
 //	pool.go     pools
 //	conv.go     convolutions
 //	move.go     fills, pads, concatenations
+//	exchange.go copies of transposed views
 //	index.go    steps with an index, which can fail
 //	reduce.go   reductions, and chains that end in one
 package cuda

@@ -75,9 +75,9 @@ func TestGenerated(t *testing.T) {
 	if testing.Short() || testsize.Sampled() {
 		t.Skip("runs the whole suite, and assembles hundreds of kernels four times")
 	}
-	ptxas := cudatest.Tool(t, "ptxas", os.Getenv("TESTS_NEED_GENERATOR") != "")
+	ptxas := cudatest.Tool(t, os.Getenv, "ptxas")
 	if ptxas == "" {
-		t.SkipNow()
+		t.Skip("no ptxas")
 	}
 	x := &texts{all: map[string]bool{}}
 	t.Run("programs", func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestGenerated(t *testing.T) {
 				t.Fatal(err)
 			}
 			return &lowering{device.NewOwner(d), x}
-		}, &enginetest.Options{Programs: 60, Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+		}, &enginetest.Options{Programs: 60, Whole: true, Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return autograd.Grad(loss, xs...)
 		}})
 	})

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
@@ -133,16 +134,13 @@ func (s *space) forget() {
 
 // destroy gives an instance back. The driver keeps it until its last launch has ended.
 func (s *space) destroy(x *instance) {
-	_ = s.dev.mem.Do(func() error { // a lost device has none any more
+	_ = s.dev.mem.Do(func() (err error) { // a lost device has none any more
 		for _, e := range x.exec {
-			if e == 0 {
-				continue
-			}
-			if err := s.dev.mem.API().GraphExecDestroy(e); err != nil {
-				return err
+			if e != 0 {
+				err = errors.Join(err, s.dev.mem.API().GraphExecDestroy(e))
 			}
 		}
-		return nil
+		return err
 	})
 }
 

@@ -82,7 +82,7 @@ func (k *kernel) tiles(s *compile.Step) {
 	if s.Out.Shape.Elems() == 0 {
 		return
 	}
-	t := ptx.Tiles(s)
+	t := ptx.Tiles(straight(k, s))
 	if t == nil {
 		k.host = true
 		return

@@ -131,6 +131,21 @@ var kinds = []struct {
 		}
 		return out
 	}},
+	{"chains of transposed operands", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range []tensor.DType{tensor.F32, tensor.I64, tensor.U8, tensor.BF16} {
+			x, y := o.of(d, 131, 129), o.of(d, 129, 131)
+			out = append(out, x.T().Add(y).Mul(y), x.T().Mul(x.T()).Add(y), y.Add(x.T().Maximum(y)).Sum(1), x.Narrow(1, 1, 126).T().Add(y.Narrow(0, 0, 126)),
+				x.T().Gt(y), o.of(d, 3, 90, 80).T().Add(o.of(d, 80, 90)))
+		}
+		return out
+	}},
+	{"large transposed views", func(o *operands) (out []*tensor.Tensor) {
+		for _, d := range []tensor.DType{tensor.F64, tensor.I32, tensor.F16, tensor.U8} {
+			x := o.of(d, 301, 259)
+			out = append(out, x.T(), x.Narrow(0, 5, 270).Narrow(1, 3, 250).T(), o.of(d, 2, 17, 300).T(), o.of(d, 300, 17).T(), tensor.Concat(1, x.T(), x.Narrow(0, 1, 259)))
+		}
+		return out
+	}},
 	{"rows by index", func(o *operands) []*tensor.Tensor {
 		idx := tensor.From(o.s, []int64{6, 0, 3, -4, 1, 0, -1, 2, 3, -7}, 2, 5)
 		x := o.of(tensor.F32, 7, 8)

@@ -96,6 +96,7 @@ func (r *running) note(base uint64) (*pending, error) {
 	}
 	for _, q := range p.reads {
 		if q.gone() { // room has waited
+			fails(r.space, base, errLostInput)
 			p.known, p.err = true, q.err
 			return p, nil
 		}
@@ -153,10 +154,10 @@ func (s *space) settle() error {
 				p.err = q.err
 			}
 		}
-		if p.err == nil {
-			if p.err = p.c.failureIn(p.record); p.err != nil && s.failed == nil {
-				s.failed = &device.Failure{Base: p.base, Err: p.err}
-			}
+		if p.err != nil {
+			fails(s, p.base, errLostInput)
+		} else if p.err = p.c.failureIn(p.record); p.err != nil {
+			fails(s, p.base, p.err)
 		}
 		p.received()
 		p.known, p.reads, p.found, p.record = true, nil, nil, nil
@@ -166,7 +167,15 @@ func (s *space) settle() error {
 	return nil
 }
 
-// report returns the oldest failure, once, and ends the values that failures prevented.
+// errLostInput is the failure of a program that reads a result of one that failed.
+var errLostInput = fmt.Errorf("%w: an input is the result of a program that failed", tensor.ErrUnknown)
+
+// fails notes the failure of a program, which is to be reported.
+func fails(s *space, base uint64, err error) {
+	s.failed = s.failed.Join(&device.Failure{Base: base, Err: err})
+}
+
+// report returns the failures, once, and ends the values that they prevented.
 func (s *space) report() error {
 	f := s.failed
 	if f == nil {
@@ -186,6 +195,7 @@ func (s *space) report() error {
 func (s *space) dropped(c *compiled, base uint64) bool {
 	for _, v := range s.got {
 		if v.from.gone() {
+			fails(s, base, errLostInput)
 			for i := range c.plan.Outputs {
 				s.result(c, base, i, nil, v.from)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -95,7 +96,7 @@ func TestStagesWander(t *testing.T) {
 		return out, near
 	}
 	want, _ := run(inProcess(func() (device.Device, error) { return cpu.New(&small.Host) }))
-	got, near := run(inProcesses(cudatest.Library(t, must)))
+	got, near := run(inProcesses(cudatest.Library(t, os.Getenv)))
 	if len(got) != len(want) || near < uint64(rounds) {
 		t.Fatalf("%d values, expected %d; %d transfers from GPU to GPU", len(got), len(want), near)
 	}

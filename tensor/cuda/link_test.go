@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -249,7 +250,7 @@ func (m *member) transfersForever(ctx context.Context) error {
 // one GPU and on two, with streams that are late, and with a library of collectives.
 func TestLinks(t *testing.T) {
 	t.Setenv("FAKECUDA_DELAY_US", "200")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for name, number := range map[string]func(int) int{"one GPU": func(int) int { return 0 }, "two GPUs": alternate, byLibrary: alternate} {
 		t.Run(name, func(t *testing.T) {
 			does := "transfers"
@@ -278,7 +279,7 @@ func TestLinkKilled(t *testing.T) {
 	const seed = 8
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for k := range kills {
 		victim, calls := k%2, 1+rng.Int64N(400)
 		all := members(t, lib, 2, "transfers-forever", alternate)
@@ -373,7 +374,7 @@ func TestStages(t *testing.T) {
 			t.Setenv("FAKECUDA_FAIL", c.fault)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			o := inProcesses(cudatest.Library(t, must))
+			o := inProcesses(cudatest.Library(t, os.Getenv))
 			if c.one {
 				api, made := standIn(t, 1), 0
 				o = inProcess(func() (device.Device, error) { made++; return cuda.Open(api, made%2, &small) })
@@ -432,7 +433,7 @@ func TestStageKilled(t *testing.T) {
 	counters := filepath.Join(t.TempDir(), "counters")
 	t.Setenv("FAKECUDA_COUNTERS", counters)
 	t.Setenv("FAKECUDA_DELAY_US", "100")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for k := range 4 {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
@@ -18,8 +19,9 @@ const maxModules = 4096
 
 // lowerer finds the kernels of steps, and loads them.
 type lowerer struct {
-	mem  *memory.Device
-	none bool // every step runs on the host
+	mem   *memory.Device
+	count *counters
+	none  bool // every step runs on the host
 
 	products products
 
@@ -198,6 +200,7 @@ func (lw *lowerer) load(text, name string) (driver.Function, error) {
 		}
 	}
 	var f driver.Function
+	begin := time.Now()
 	err := lw.mem.Do(func() error {
 		if m == nil {
 			loaded, err := lw.mem.API().ModuleLoad(text)
@@ -216,6 +219,7 @@ func (lw *lowerer) load(text, name string) (driver.Function, error) {
 	})
 	if err == nil {
 		m.functions[name] = f
+		lw.count.add(&Counters{Kernels: 1, Loading: time.Since(begin)})
 	}
 	return f, err
 }
@@ -225,13 +229,11 @@ func (lw *lowerer) close() error {
 	lw.mu.Lock()
 	defer lw.mu.Unlock()
 	err := lw.products.close()
-	err = errors.Join(err, lw.mem.Do(func() error {
+	err = errors.Join(err, lw.mem.Do(func() (err error) {
 		for _, m := range lw.modules {
-			if err := lw.mem.API().ModuleUnload(m.module); err != nil {
-				return err
-			}
+			err = errors.Join(err, lw.mem.API().ModuleUnload(m.module))
 		}
-		return nil
+		return err
 	}))
 	clear(lw.modules)
 	return err

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -96,7 +97,7 @@ func own(rank int) int { return rank }
 func TestRanks(t *testing.T) {
 	t.Setenv("FAKECUDA_DELAY_US", "20")
 	t.Setenv("FAKECUDA_DEVICES", "4")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for size := 2; size <= 4; size++ {
 		for r, p := range members(t, lib, size, byLibrary+"all", own) {
 			var count, others, meets int
@@ -115,7 +116,7 @@ func TestRanks(t *testing.T) {
 // collectives are pending.
 func TestRanksTogether(t *testing.T) {
 	t.Setenv("FAKECUDA_DEVICES", "3")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for does, want := range map[string]string{"together": "collectives together as on the host", "late": "nothing left"} {
 		for r, p := range members(t, lib, 3, byLibrary+does, own, "FAKECUDA_DELAY_US=200") {
 			if said := p.rest(); !strings.Contains(said, want) || !strings.HasSuffix(said, "nothing left\n") {
@@ -137,7 +138,7 @@ func TestRanksKilled(t *testing.T) {
 	const seed = 7
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for k := range kills {
 		victim, calls := k%3, 1+rng.Int64N(300)
 		all := members(t, lib, 3, byLibrary+"forever", own)
@@ -166,7 +167,7 @@ func TestRanksKilled(t *testing.T) {
 // members say how it failed, and nothing is left on any.
 func TestRanksRefused(t *testing.T) {
 	t.Setenv("FAKECUDA_DEVICES", "3")
-	lib := cudatest.Library(t, must)
+	lib := cudatest.Library(t, os.Getenv)
 	for _, c := range []struct {
 		env    string // of all but the first
 		device func(rank int) int
@@ -199,7 +200,7 @@ func TestRanksRefused(t *testing.T) {
 func TestRanksCross(t *testing.T) {
 	t.Setenv("FAKECUDA_DELAY_US", "100")
 	t.Setenv("FAKECUDA_DEVICES", "4")
-	path := cudatest.Library(t, must)
+	path := cudatest.Library(t, os.Getenv)
 	api, err := dlopen.Open(path)
 	if err != nil {
 		t.Fatal(err)

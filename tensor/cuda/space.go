@@ -80,7 +80,7 @@ type space struct {
 
 	records records // of failures
 
-	failed *device.Failure // the oldest failure that was not reported, nil for none
+	failed *device.Failure // the failures that were not reported, nil for none
 }
 
 // Lookup implements device.Space.

@@ -3,12 +3,12 @@ package cudatest
 import (
 	"encoding/binary"
 	"math"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/blas/cublaslt"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
@@ -22,13 +22,11 @@ type GPU struct {
 }
 
 // Library returns the path of a stand-in of the test's own, with state of its own, and
-// with that for cuBLASLt in the same folder. Without gcc the test is skipped, unless it
-// must run.
-func Library(t *testing.T, must bool) string {
+// with that for cuBLASLt in the same folder. It needs gcc: see [testneeds.GCC]. getenv is
+// os.Getenv.
+func Library(t *testing.T, getenv func(string) string) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && !must {
-		t.Skip("no gcc to build the stand-in with")
-	}
+	testneeds.GCC.Program(t, getenv, fakecuda.Compiler())
 	lib, err := fakecuda.Copy(t.TempDir())
 	check(t, err)
 	return lib
@@ -44,9 +42,9 @@ func Products(t *testing.T, beside string) *cublaslt.Library {
 
 // Open returns the driver of a stand-in, see Library, before Init, and the file of its
 // launches. It runs blocks and warps in the order of seed.
-func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string) {
+func Open(t *testing.T, seed uint64, getenv func(string) string) (api driver.API, launches string) {
 	t.Helper()
-	lib := Library(t, must)
+	lib := Library(t, getenv)
 	launches = filepath.Join(filepath.Dir(lib), "launches")
 	t.Setenv("FAKECUDA_SEED", strconv.FormatUint(seed, 10))
 	t.Setenv("FAKECUDA_LAUNCHES", launches)
@@ -56,10 +54,10 @@ func Open(t *testing.T, seed uint64, must bool) (api driver.API, launches string
 }
 
 // New returns the first device of a stand-in, see Open.
-func New(t *testing.T, seed uint64, must bool) *GPU {
+func New(t *testing.T, seed uint64, getenv func(string) string) *GPU {
 	t.Helper()
 	g := &GPU{}
-	g.API, g.launches = Open(t, seed, must)
+	g.API, g.launches = Open(t, seed, getenv)
 	check(t, g.Init())
 	d, err := g.DeviceGet(0)
 	check(t, err)

@@ -3,6 +3,7 @@ package cudatest
 import (
 	"encoding/binary"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func two(v float64) (low, high uint32) {
 
 // TestInstructions runs one instruction at a time and compares bits.
 func TestInstructions(t *testing.T) {
-	g := New(t, 0, must)
+	g := New(t, 0, os.Getenv)
 	inf := float32(math.Inf(1))
 	nan := f(float32(math.NaN()))
 	const canonical = 0x7fffffff
@@ -166,7 +167,7 @@ func TestInstructions(t *testing.T) {
 
 // TestScopes checks registers of nested scopes, which have the same names, and functions.
 func TestScopes(t *testing.T) {
-	g := New(t, 0, must)
+	g := New(t, 0, os.Getenv)
 	ptx := header + `
 .global .align 4 .u32 table[3] = {7, 8, 9};
 .func (.param .b32 result) twice(.param .b32 v)
@@ -233,7 +234,7 @@ away:
 
 // TestRefused checks that text which the assembler refuses is refused with its line.
 func TestRefused(t *testing.T) {
-	g := New(t, 0, must)
+	g := New(t, 0, os.Getenv)
 	for _, body := range []string{
 		"add.f32 %w, %fa, %fb;", "add.s32 %f, %a, %b;", "mul.u32 %x, %a, %b;", "fma.f32 %f, %fa, %fb, %fc;", "add.u64 %w, %a, %wb;",
 		"mov.u32 %x, %none;", "ld.global.f32 %f, [%a];", "ld.global.u32 %x, [%in-4];", "st.global.v4.f64 [%in], {%e, %e, %e, %e};", "setp.lo.s32 %p, %a, %b;",
@@ -277,7 +278,7 @@ func TestApproximate(t *testing.T) {
 	const values = 16
 	results := map[uint64][][]float32{} // of each seed and instruction
 	for _, seed := range []uint64{0, 1, 2} {
-		g := New(t, seed, must)
+		g := New(t, seed, os.Getenv)
 		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 2))
 		results[seed] = make([][]float32, len(cases))
 		for n, c := range cases {

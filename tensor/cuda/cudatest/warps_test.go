@@ -2,6 +2,7 @@ package cudatest
 
 import (
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestWarp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, seed := range []uint64{0, 3} {
-				out, findings, err := block(t, New(t, seed, must), c.body, 64)
+				out, findings, err := block(t, New(t, seed, os.Getenv), c.body, 64)
 				if err != nil {
 					t.Fatalf("seed %d: %v: %q", seed, err, findings)
 				}
@@ -137,7 +138,7 @@ func TestAtomics64(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, seed := range []uint64{0, 3} {
-				g := New(t, seed, must)
+				g := New(t, seed, os.Getenv)
 				begin := []uint32{low, high, 0, 0}
 				if c.name == "sum of doubles" {
 					begin[0], begin[1] = 0, 0
@@ -160,7 +161,7 @@ func TestOrders(t *testing.T) {
 	const blocks, size = 8, 64
 	drawn := map[uint64][]uint32{}
 	for _, seed := range []uint64{0, 1, 1, 2} {
-		g := New(t, seed, must)
+		g := New(t, seed, os.Getenv)
 		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 2*blocks*size+1))
 		l := threads(size)
 		l.Grid[0] = blocks
@@ -233,7 +234,7 @@ func TestFindings(t *testing.T) {
 		{"trap", "trap;", "trap"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := New(t, 0, must)
+			g := New(t, 0, os.Getenv)
 			_, findings, err := block(t, g, c.body, 64)
 			if err == nil || !strings.Contains(strings.Join(findings, "\n"), c.want) {
 				t.Fatalf("%v: %q, want %q", err, findings, c.want)
@@ -248,7 +249,7 @@ func TestFindings(t *testing.T) {
 // TestBlocksRace has each of two blocks write the same words, which nothing orders.
 func TestBlocksRace(t *testing.T) {
 	for _, seed := range []uint64{0, 3} {
-		g := New(t, seed, must)
+		g := New(t, seed, os.Getenv)
 		in, out := g.Words(t, make([]uint32, 4)), g.Words(t, make([]uint32, 64))
 		l := threads(32)
 		l.Grid[0] = 2
@@ -261,7 +262,7 @@ func TestBlocksRace(t *testing.T) {
 
 // TestUnwritten reads global memory that the host, another kernel or nothing wrote.
 func TestUnwritten(t *testing.T) {
-	g := New(t, 0, must)
+	g := New(t, 0, os.Getenv)
 	in, err := g.Alloc(64)
 	check(t, err)
 	check(t, g.CopyHtoD(in, make([]byte, 20)))
@@ -294,7 +295,7 @@ func TestMeasures(t *testing.T) {
 		{"no banks twice", ".shared .align 16 .b32 buf[128];\n mov.u32 %a, buf;\n shl.b32 %b, %t, 4;\n add.u32 %a, %a, %b;\n st.shared.v4.u32 [%a], {%t, %t, %t, %t};", 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := New(t, 0, must)
+			g := New(t, 0, os.Getenv)
 			in, out := g.Words(t, make([]uint32, 64)), g.Words(t, make([]uint32, 64))
 			r := g.Run(t, g.Function(t, kernel(c.body), "k"), threads(32), new(driver.Args).Pointer(in).Pointer(out))
 			if s, f := r.Sectors-10, r.FewestSectors-10; s != c.sectors || f != c.fewest || r.Conflicts != c.conflicts {
@@ -389,7 +390,7 @@ func TestMatrices(t *testing.T) {
 	ret;
 }
 `
-			g := New(t, 0, must)
+			g := New(t, 0, os.Getenv)
 			in, out := g.Words(t, words), g.Floats(t, make([]float32, 128))
 			g.Run(t, g.Function(t, ptx, "k"), threads(32), new(driver.Args).Pointer(in).Pointer(out))
 			for n, v := range g.ReadFloats(t, out, 128) {
@@ -407,7 +408,7 @@ func TestMatrices(t *testing.T) {
 
 // TestDynamicShared checks the shared memory whose size a launch gives, up to its limit.
 func TestDynamicShared(t *testing.T) {
-	g := New(t, 0, must)
+	g := New(t, 0, os.Getenv)
 	in, out := g.Words(t, []uint32{1, 2, 3, 4}), g.Words(t, make([]uint32, 128))
 	k := g.Function(t, strings.Replace(kernel(`mov.u32 %a, buf;
 	shl.b32 %b, %t, 2;

@@ -117,3 +117,57 @@ func TestBind(t *testing.T) {
 		t.Errorf("%v, want %v", err, InvalidContext)
 	}
 }
+
+// failingThread is an API of which each call about the thread's context may fail.
+type failingThread struct {
+	API
+	current Context
+	calls   int
+	failing func(call int) bool // counted from 1
+}
+
+func (d *failingThread) call() error {
+	if d.calls++; d.failing(d.calls) {
+		return &Error{Call: "cuCtxGetCurrent", Result: OutOfMemory}
+	}
+	return nil
+}
+
+func (d *failingThread) Current() (Context, error) { return d.current, d.call() }
+
+func (d *failingThread) SetCurrent(c Context) error {
+	err := d.call()
+	if err == nil {
+		d.current = c
+	}
+	return err
+}
+
+// TestBindFails has each call about the context fail, once and for good.
+func TestBindFails(t *testing.T) {
+	const former, bound = 1, 2
+	for first := 1; first <= 4; first++ {
+		for _, last := range []int{first, first + 1} {
+			d, runs := &failingThread{current: former, failing: func(n int) bool { return first <= n && n <= last }}, 0
+			err := Bind(d, bound, func() error {
+				if runs++; d.current != bound {
+					t.Errorf("calls %d to %d fail: the context is %d", first, last, d.current)
+				}
+				return nil
+			})
+			fails := last > first && first < 4
+			if (err != nil) != fails || err != nil && !errors.Is(err, OutOfMemory) {
+				t.Errorf("calls %d to %d fail: %v", first, last, err)
+			}
+			wantRuns, wantCurrent := 1, Context(former)
+			if fails && first < 3 {
+				wantRuns = 0
+			} else if fails {
+				wantCurrent = bound
+			}
+			if runs != wantRuns || d.current != wantCurrent {
+				t.Errorf("calls %d to %d fail: %d runs, and the context is %d, want %d and %d", first, last, runs, d.current, wantRuns, wantCurrent)
+			}
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // report is report.json.
@@ -25,10 +27,10 @@ type report struct {
 // there the steps fail, and all are reported.
 func TestBundle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("links three programs")
+		t.Skip("links five programs, and runs them")
 	}
-	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
-		t.Skip("no gcc to build the stand-in with")
+	for _, name := range []string{"gcc", "make"} {
+		testneeds.GCC.Program(t, os.Getenv, name)
 	}
 	bin := t.TempDir()
 	mk := exec.Command("make", "-s", "gpu-check", "BIN="+bin)
@@ -61,12 +63,13 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Errorf("over the stand-in: %v\n%s", err, out)
 	}
-	want := []string{"kernel", "doctor", "nvidia-smi", "attributes", "driver, suite", "driver, codes", "memory, copies", "memory, registration",
+	want := []string{"kernel", "doctor", "nvidia-smi", "attributes", "kernels, loading", "driver, suite", "driver, codes", "memory, copies", "memory, registration",
 		"memory, IPC trial", "memory, three processes", "memory, namespaces", "memory, exporter killed", "memory, hand-over", "memory, latency",
+		"engine, suite", "engine, kinds", "engine, beside", "engine, values", "engine, sanitizer",
 		"cublas, attributes", "cublas, products", "cluster, losses", "cluster, peers", "cluster, worker killed", "torch, latency",
 		"fast, latency", "fast, torch latency", "fast, bandwidth", "fast, torch bandwidth", "fast, products", "fast, torch products",
 		"fast, attention", "fast, torch attention", "fast, training", "fast, torch training", "fast, hand-off", "fast, beside torch", "fast, ncu"}
-	mayMiss := []string{"nvidia-smi", "ptxas", "torch, latency",
+	mayMiss := []string{"nvidia-smi", "ptxas", "engine, sanitizer", "torch, latency",
 		"fast, torch latency", "fast, torch bandwidth", "fast, torch products", "fast, torch attention", "fast, torch training"}
 	if got := names(r); !slices.Equal(got, want) || r.Library != standIn {
 		t.Errorf("steps %q over %s, want %q", got, r.Library, want)
@@ -82,7 +85,7 @@ func TestBundle(t *testing.T) {
 			t.Errorf("doctor: %s, want the devices of the stand-in", s.Detail)
 		}
 	}
-	for _, says := range []string{"--clock-control none --kernel-name regex:^(", "tiles", "training step of qwen_t64"} {
+	for _, says := range []string{" kernels, generated in ", "--clock-control none --kernel-name regex:^(", "tiles", "training step of qwen_t64"} {
 		if !strings.Contains(log, says) {
 			t.Errorf("log.txt has no %q", says)
 		}

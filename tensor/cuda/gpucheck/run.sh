@@ -27,6 +27,18 @@ case $library in
 */*) library=$PWD/$library ;;
 esac
 cd "$here" || exit 2
+
+# The tests are packed. They are unpacked here or, where nothing can be written, elsewhere.
+# Those of an older bundle that was here before are unpacked again.
+tests=$here
+if [ ! -w "$here" ]; then
+	tests=$(mktemp -d) || exit 2
+	trap 'rm -rf "$tests"' EXIT
+fi
+for packed in *.test.gz; do
+	name=$tests/${packed%.gz}
+	[ -x "$name" ] && [ "$name" -nt "$packed" ] || { gunzip -c "$packed" >"$name" && chmod +x "$name"; } || exit 2
+done
 which="chosen by LIBRARY"
 if [ -z "${LIBRARY:-}" ]; then
 	which="the stand-in, because there is neither /dev/nvidia* nor /dev/dxg; LIBRARY=libcuda.so.1 tries the driver nevertheless"
@@ -65,10 +77,12 @@ report() {
 }
 
 # step NAME SECONDS COMMAND... runs a command and adds its row: the last lines that it
-# printed, of those that $show matches, or the first failures of a test.
+# printed, of those that $show matches, or the first failures of a test. The stand-in,
+# which interprets kernels on a machine that may be busy, has four times as long.
 step() {
 	local name=$1 limit=$2 start=$EPOCHREALTIME text status=ok detail first rc
 	shift 2
+	[ "$library" != "$standin" ] || limit=$((limit * 4))
 	if [ "$(type -t "$1")" = function ]; then text=$("$@" 2>&1); else text=$(timeout -k 5 "$limit" "$@" 2>&1); fi
 	rc=$?
 	case $rc in
@@ -101,7 +115,8 @@ facts() {
 	else
 		skip nvidia-smi "not installed"
 	fi
-	step attributes 20 ./driver.test attributes "$library" "$out/attributes.json"
+	step attributes 20 "$tests/driver.test" attributes "$library" "$out/attributes.json"
+	step "kernels, loading" 0 loading
 	local ptx
 	for ptx in ptx/*.ptx; do
 		if [ ! -e "$ptx" ]; then
@@ -122,21 +137,22 @@ hand_overs() { if [ "$library" = "$standin" ]; then echo 100; else echo 2000; fi
 products() { ./ringside doctor 2>/dev/null | sed -n 's/.*cuBLASLt [0-9.]* (\([^)]*\)) computes matrix products.*/\1/p'; }
 
 right() {
-	step "driver, suite" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$library"
+	step "driver, suite" 60 "$tests/driver.test" -test.run '^TestSuite$' -test.v -library "$library"
 	step "driver, codes" 5 differs
-	step "memory, copies" 60 ./memory.test -test.run '^TestCopies$' -test.v -library "$library"
-	step "memory, registration" 30 ./memory.test -test.run '^TestRegistration$' -test.v -library "$library"
-	step "memory, IPC trial" 60 ./memory.test -test.run '^TestTry$' -test.v -library "$library"
-	step "memory, three processes" 60 ./memory.test -test.run '^TestThreeProcesses$' -test.v -library "$library"
-	step "memory, namespaces" 60 ./memory.test -test.run '^TestNamespaces$' -test.v -library "$library"
-	step "memory, exporter killed" 120 ./memory.test -test.run '^TestExporterKilled$' -test.v -library "$library"
-	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
-	step "memory, latency" 60 ./memory.test latency "$library" "$(hand_overs)"
+	step "memory, copies" 60 "$tests/memory.test" -test.run '^TestCopies$' -test.v -library "$library"
+	step "memory, registration" 30 "$tests/memory.test" -test.run '^TestRegistration$' -test.v -library "$library"
+	step "memory, IPC trial" 60 "$tests/memory.test" -test.run '^TestTry$' -test.v -library "$library"
+	step "memory, three processes" 60 "$tests/memory.test" -test.run '^TestThreeProcesses$' -test.v -library "$library"
+	step "memory, namespaces" 60 "$tests/memory.test" -test.run '^TestNamespaces$' -test.v -library "$library"
+	step "memory, exporter killed" 120 "$tests/memory.test" -test.run '^TestExporterKilled$' -test.v -library "$library"
+	step "memory, hand-over" 120 "$tests/memory.test" -test.run '^TestHandOver$' -test.v -library "$library"
+	step "memory, latency" 60 "$tests/memory.test" latency "$library" "$(hand_overs)"
+	engine
 	local steps=20 blas
 	[ "$library" != "$standin" ] || steps=2 # it interprets kernels
 	blas=$(products)
 	if [ -n "$blas" ]; then
-		step "cublas, attributes" 60 ./cublas.test -test.run '^(TestAttributes|TestMisuse)$' -test.v -products "$blas"
+		step "cublas, attributes" 60 "$tests/cublas.test" -test.run '^(TestAttributes|TestMisuse)$' -test.v -products "$blas"
 		step "cublas, products" 0 apart
 	else
 		skip "cublas, attributes" "no cuBLASLt"
@@ -147,9 +163,29 @@ right() {
 	step "cluster, worker killed" 0 killed
 	torch
 	if [ "$library" != "$standin" ]; then
-		step "driver, stand-in" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$standin"
-		step "memory, stand-in" 120 ./memory.test -test.run '^(TestCopies|TestTry|TestHandOver)$' -test.v -library "$standin"
+		step "driver, stand-in" 60 "$tests/driver.test" -test.run '^TestSuite$' -test.v -library "$standin"
+		step "memory, stand-in" 120 "$tests/memory.test" -test.run '^(TestCopies|TestTry|TestHandOver)$' -test.v -library "$standin"
 	fi
+}
+
+# engine runs the suite of engines, kernels beside the interpreter and many values beside
+# the cores, and NVIDIA's sanitizer on kernels of all kinds. The stand-in, which interprets
+# kernels, does less of it.
+engine() {
+	local suites='kernels|unfused, another order' values=1000000 short= tool
+	[ "$library" != "$standin" ] || suites=kernels values=3000 short=-test.short
+	suites=${suites// /_}
+	show='^(---|PASS)|steps on the host' step "engine, suite" 300 "$tests/cuda.test" -test.run "^TestConformance\$/^($suites)\$" -test.v -library "$library"
+	show='^(---|PASS)' step "engine, kinds" 120 "$tests/cuda.test" -test.run '^TestKinds$' -test.v -library "$library"
+	show='units apart' step "engine, beside" 120 "$tests/cuda.test" -test.run '^TestBeside$' -test.v $short -library "$library" -beside "$standin"
+	show='units apart' step "engine, values" 120 "$tests/cuda.test" -test.run '^TestValues$' -test.v -library "$library" -values $values
+	for tool in memcheck racecheck synccheck initcheck; do
+		if [ "$library" = "$standin" ] || ! command -v compute-sanitizer >/dev/null; then
+			skip "engine, sanitizer" "not installed, or no GPU"
+			break
+		fi
+		show='ERROR SUMMARY|^PASS' step "engine, $tool" 60 compute-sanitizer --tool $tool --error-exitcode 9 "$tests/cuda.test" -test.run '^TestKinds$' -library "$library"
+	done
 }
 
 # differs lists the codes and values in which the library and the suite differ, and says
@@ -175,6 +211,16 @@ gpu() {
 
 # figures prints the names and figures of lines of JSON that bench printed.
 figures() { sed -nE 's/.*"(case|bar)":"([^"]*)".*"(median|value)":([0-9.e+-]+).*/\2 \4/p'; }
+
+# loading times for how long the first steps of models wait for their kernels: what is
+# generated here, and what the driver loads, without what it kept of earlier runs.
+loading() {
+	local all
+	all=$(CUDA_CACHE_DISABLE=1 gpu kernels 120) || { printf '%s\n' "$all"; return 1; }
+	figures <<<"$all" | awk '
+		{ name = $1; sub(/,$/, "", name); v[name, $2] = $NF; if (!seen[name]++) names[++n] = name }
+		END { for (i = 1; i <= n; i++) { k = names[i]; printf "%s: %d kernels, generated in %.1f ms, loaded in %.1f ms\n", k, v[k, "kernels"], v[k, "generated"], v[k, "loaded"] } exit n == 0 }'
+}
 
 # apart compares products by the library with those by the kernels.
 apart() {
@@ -205,7 +251,7 @@ fast() {
 			fi
 		done
 	done
-	step "fast, hand-off" 60 ./memory.test latency "$library" "$(hand_overs)"
+	step "fast, hand-off" 60 "$tests/memory.test" latency "$library" "$(hand_overs)"
 	step "fast, beside torch" 5 beside
 	local ncu=${NCU:-}
 	[ "$library" = "$standin" ] || ncu=${ncu:-$(command -v ncu)}
@@ -323,6 +369,7 @@ killed() {
 		sleep 0.1
 	done
 	pid=$(sed -n 's/^worker w0: process \([0-9]*\).*/\1/p' "$dir/up")
+	: >"$dir/client"
 	train --connect "$dir/d" --steps 1000000 >"$dir/out" 2>"$dir/client" &
 	client=$!
 	for ((i = 0; i < 900; i++)); do

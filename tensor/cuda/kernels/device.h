@@ -19,6 +19,7 @@ DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 DEVICE u32 block_z() { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE u32 blocks_z() { return __nvvm_read_ptx_sreg_nctaid_z(); }
 DEVICE void barrier() { __syncthreads(); }
+DEVICE void together() { __nvvm_bar_warp_sync(~0u); } // the threads of a warp
 DEVICE u32 bits(float f) { return __builtin_bit_cast(u32, f); }
 DEVICE float from_bits(u32 b) { return __builtin_bit_cast(float, b); }
 DEVICE float down(float v, u32 n) { return __nvvm_shfl_sync_down_f32(~0u, v, n, 31); }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestAxis(t *testing.T) {
 			sums[at] += s[k]
 		}
 		for _, seed := range []uint64{0, 1, 2} {
-			g := cudatest.New(t, seed, must)
+			g := cudatest.New(t, seed, os.Getenv)
 			at, failed := g.Words(t, index), g.Words(t, []uint32{math.MaxUint32})
 			y := g.Floats(t, make([]float32, len(s)))
 			args := func(from, to driver.DevicePtr) *driver.Args {
@@ -84,7 +85,7 @@ func TestIndexAdd(t *testing.T) {
 			want[(k/(c.places*c.inner)*c.rows+int(index[k/c.inner%c.places]))*c.inner+k%c.inner] += v
 		}
 		for _, seed := range []uint64{0, 1, 2} {
-			g := cudatest.New(t, seed, must)
+			g := cudatest.New(t, seed, os.Getenv)
 			at, failed := g.Words(t, index), g.Words(t, []uint32{math.MaxUint32})
 			next, first := g.Words(t, make([]uint32, c.places)), g.Words(t, make([]uint32, c.places))
 			did := grid(t, g, "index", "index_chain", (c.places+255)/256, 1, 1,
@@ -108,7 +109,7 @@ func TestIndexErrors(t *testing.T) {
 	index := make([]uint32, places*inner)
 	index[13], index[21] = rows, math.MaxUint32
 	for _, kernel := range []string{"gather_axis_b32", "scatter_add_f32"} {
-		g := cudatest.New(t, 1, must)
+		g := cudatest.New(t, 1, os.Getenv)
 		failed := g.Words(t, []uint32{math.MaxUint32})
 		grid(t, g, "index", kernel, 1, 1, 1, new(driver.Args).Pointer(g.Floats(t, make([]float32, places*inner))).Pointer(g.Words(t, index)).
 			Pointer(g.Floats(t, make([]float32, places*inner))).Uint32(rows).Uint32(places).Uint32(inner).Pointer(failed))
@@ -116,7 +117,7 @@ func TestIndexErrors(t *testing.T) {
 			t.Errorf("%s failed at %d, want 13", kernel, f)
 		}
 	}
-	g := cudatest.New(t, 1, must)
+	g := cudatest.New(t, 1, os.Getenv)
 	failed, out := g.Words(t, []uint32{math.MaxUint32}), g.Words(t, make([]uint32, 2*places))
 	grid(t, g, "index", "index_chain", 1, 1, 1, new(driver.Args).Pointer(g.Words(t, []uint32{1, 1, rows, 1, 2, rows})).
 		Pointer(out).Pointer(out+4*places).Uint32(rows).Uint32(places).Pointer(failed))
@@ -131,7 +132,7 @@ func TestIndexErrors(t *testing.T) {
 // TestFailureRecord has checks write into memory of the host: the first that failed
 // stays, and one that did not writes nothing.
 func TestFailureRecord(t *testing.T) {
-	g := cudatest.New(t, 1, must)
+	g := cudatest.New(t, 1, os.Getenv)
 	record, err := g.HostAlloc(16, driver.HostDeviceMap)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,10 @@ var Modules = map[string][]string{
 		"index_chain", "index_check", "index_failed",
 	},
 	"loss": {"targets_count_f32", "cross_entropy_f32", "quotient_f32", "targets_count_f64", "cross_entropy_f64", "quotient_f64"},
-	"move": {"transpose_b8", "transpose_b16", "transpose_b32", "transpose_b64", "gather_b8", "gather_b32"},
+	"move": {
+		"transpose_b8", "transpose_b16", "transpose_b32", "transpose_b64",
+		"transpose_any_b8", "transpose_any_b16", "transpose_any_b32", "transpose_any_b64", "gather_b8", "gather_b32",
+	},
 	"norm": {
 		"layernorm_f32", "rmsnorm_f32", "layernorm_grad_f32", "rmsnorm_grad_f32",
 		"layernorm_f64", "rmsnorm_f64", "layernorm_grad_f64", "rmsnorm_grad_f64",

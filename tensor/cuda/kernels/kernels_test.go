@@ -14,8 +14,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 func text(t *testing.T, module string) string {
 	t.Helper()
 	s, err := PTX(module)
@@ -134,7 +132,7 @@ func TestRows(t *testing.T) {
 				x, scale, shift := random(rows*columns, 1), random(columns, 2), random(columns, 3)
 				var first []float32
 				for _, seed := range []uint64{0, 1, 2} {
-					g := cudatest.New(t, seed, must)
+					g := cudatest.New(t, seed, os.Getenv)
 					width := len(c.want(x[:columns], scale, shift))
 					y := g.Floats(t, make([]float32, rows*width))
 					a := new(driver.Args)
@@ -194,7 +192,7 @@ func TestColumns(t *testing.T) {
 		want[at] = sums[0] * 0.5
 	}
 	for _, seed := range []uint64{0, 1, 2} {
-		g := cudatest.New(t, seed, must)
+		g := cudatest.New(t, seed, os.Getenv)
 		y := g.Floats(t, make([]float32, len(want)))
 		did := grid(t, g, "reduce", "sum_columns_f32", (columns+31)/32, 2, outer,
 			new(driver.Args).Pointer(g.Floats(t, x)).Pointer(y).Uint32(rows).Uint32(columns).Uint32(part).Float32(0.5))
@@ -225,7 +223,7 @@ func TestKernel(t *testing.T) {
 // TestSpecial checks infinities and NaN.
 func TestSpecial(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	r := run{cudatest.New(t, 0, must), 4}
+	r := run{cudatest.New(t, 0, os.Getenv), 4}
 	g := r.gpu
 	x := g.Floats(t, []float32{1, nan, 3, -inf, -inf, 0, -inf, -inf, 5, 2, 5, 4, 1, 2, inf, inf})
 	y := g.Floats(t, make([]float32, 16))
@@ -246,7 +244,7 @@ func TestSpecial(t *testing.T) {
 
 func TestArgmax(t *testing.T) {
 	for _, seed := range []uint64{0, 1, 2} {
-		r := run{cudatest.New(t, seed, must), 5}
+		r := run{cudatest.New(t, seed, os.Getenv), 5}
 		const columns = 700
 		x := random(5*columns, 9)
 		y := r.gpu.Words(t, make([]uint32, 5))
@@ -270,7 +268,7 @@ func TestGather(t *testing.T) {
 		index  []uint32
 		failed uint32
 	}{{[]uint32{3, 0, 0, 2}, none}, {[]uint32{1, 4, none, 1}, 1}} {
-		r := run{cudatest.New(t, 2, must), 4}
+		r := run{cudatest.New(t, 2, os.Getenv), 4}
 		g := r.gpu
 		y, failed := g.Words(t, make([]uint32, len(x))), g.Words(t, []uint32{none})
 		r.launch(t, "move", "gather_b32", new(driver.Args).Pointer(g.Words(t, x)).Pointer(g.Words(t, c.index)).Pointer(y).

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/cudatest"
@@ -30,11 +31,37 @@ func (m *matrices) at(rows, columns int) (dims [3]int, row, all int) {
 	return dims, row, m.first + n
 }
 
-// transpose runs the kernel of elements of size bytes, and checks what it writes, and
-// that it writes nothing else.
-func (m *matrices) transpose(t *testing.T, size int) fakecuda.Launch {
+// sectors returns how many sectors hold the matrices' elements of size bytes.
+func (m *matrices) sectors(rows, columns, size int) uint64 {
+	from, row, _ := m.at(rows, columns)
+	held := map[int]bool{}
+	for z := range m.dims[0] * m.dims[1] * m.dims[2] {
+		a := m.first
+		for i, rest := 2, z; i >= 0; i-- {
+			a += rest % m.dims[i] * from[i]
+			rest /= m.dims[i]
+		}
+		for r := range rows {
+			begin, end := (a+r*row)*size, (a+r*row+columns)*size
+			for s := begin / 32; s <= (end-1)/32; s++ {
+				held[s] = true
+			}
+		}
+	}
+	return uint64(len(held))
+}
+
+// cut is how the kernels of transposes whose rows begin anywhere cut a matrix up.
+type cut struct {
+	h, w, pitch int
+	flat        uint32
+}
+
+// transpose runs the kernel of elements of size bytes, with a cut that of rows that begin
+// anywhere. It checks what the kernel writes, and that it writes nothing else.
+func (m *matrices) transpose(t *testing.T, size int, c *cut) fakecuda.Launch {
 	t.Helper()
-	g := cudatest.New(t, 1, must)
+	g := cudatest.New(t, 1, os.Getenv)
 	from, row, n := m.at(m.rows, m.columns)
 	to, toRow, toN := m.at(m.columns, m.rows)
 	x, want := make([]byte, n*size), bytes.Repeat([]byte{0xa5}, toN*size)
@@ -54,7 +81,12 @@ func (m *matrices) transpose(t *testing.T, size int) fakecuda.Launch {
 		args.Uint64(uint64(s))
 	}
 	count := m.dims[0] * m.dims[1] * m.dims[2]
-	did := grid(t, g, "move", fmt.Sprint("transpose_b", 8*size), (m.columns+31)/32*((m.rows+31)/32)*count, 1, 1, args)
+	name, h, w := "transpose_b", 32, 32
+	if c != nil {
+		name, h, w = "transpose_any_b", c.h, c.w
+		args.Uint32(uint32(c.h)).Uint32(uint32(c.w)).Uint32(uint32(c.pitch)).Uint32(c.flat)
+	}
+	did := grid(t, g, "move", fmt.Sprint(name, 8*size), (m.columns+w-1)/w*((m.rows+h-1)/h)*count, 1, 1, args)
 	for z := range count {
 		a, b := m.first, m.first
 		for i, rest := 2, z; i >= 0; i-- {
@@ -79,6 +111,9 @@ func (m *matrices) transpose(t *testing.T, size int) fakecuda.Launch {
 	if did.Conflicts != 0 {
 		t.Errorf("%+v of %d bytes: %d conflicts of banks", *m, size, did.Conflicts)
 	}
+	if least := m.sectors(m.rows, m.columns, size) + m.sectors(m.columns, m.rows, size); did.Sectors < least {
+		t.Errorf("%+v of %d bytes: %d sectors, and its elements lie in %d", *m, size, did.Sectors, least)
+	}
 	return did
 }
 
@@ -92,7 +127,7 @@ func TestTranspose(t *testing.T) {
 			{one, 1, 1, 0, 0}, {one, 32, 32, 0, 0}, {one, 96, 64, 0, 0}, {one, 33, 70, 0, 0}, {one, 5, 129, 3, 0}, {one, 130, 31, 1, 9},
 			{[3]int{2, 1, 3}, 32, 64, 0, 0}, {[3]int{2, 3, 2}, 9, 37, 5, 2}, {[3]int{1, 4, 1}, 40, 8, 0, 1},
 		} {
-			did := m.transpose(t, size)
+			did := m.transpose(t, size, nil)
 			if m.rows%32 == 0 && m.columns%32 == 0 && m.first+m.gap == 0 {
 				coalesced(t, did)
 			}
@@ -100,29 +135,32 @@ func TestTranspose(t *testing.T) {
 	}
 }
 
-// transposed is a size of matrices of words, and the sectors that the transpose touches
-// over the fewest, in thousandths: of the same accesses, and of all its bytes.
-type transposed struct {
-	rows, columns   int
-	accesses, bytes int
+// pitch returns the least step from one row of a tile to the next, in elements of size
+// bytes, with which columns have no conflicts of banks.
+func pitch(columns, size int) int {
+	for size < 8 && columns*size%8 != 4 || columns%2 == 0 && size == 8 {
+		columns++
+	}
+	return columns
 }
 
-// TestTransposeSectors has the table of docs/gpu.md. Where both sizes are multiples of 8
-// every access is whole sectors. Otherwise rows begin within a sector, so that 32
-// elements touch 5 of them and not 4. Warps that read on across the ends of rows would
-// touch 4, and have conflicts of banks there. A row of one element takes a sector of its
-// own.
-func TestTransposeSectors(t *testing.T) {
-	for _, c := range []transposed{
-		{1, 1, 1000, 1000}, {32, 32, 1000, 1000}, {96, 64, 1000, 1000}, {40, 24, 1000, 1000},
-		{31, 31, 1193, 1223}, {33, 33, 1169, 1408}, {33, 70, 1193, 1335}, {37, 41, 1203, 1352}, {47, 53, 1233, 1278}, {61, 67, 1195, 1269}, {65, 65, 1191, 1317}, {64, 65, 1102, 1161}, {127, 131, 1215, 1243},
-		{1, 127, 1000, 4468}, {127, 1, 1000, 4468},
-	} {
-		m := matrices{dims: [3]int{1, 1, 1}, rows: c.rows, columns: c.columns}
-		did := m.transpose(t, 4)
-		got := transposed{c.rows, c.columns, 1000 * int(did.Sectors) / int(did.FewestSectors), 1000 * int(did.Sectors) / (2 * ((4*c.rows*c.columns + 31) / 32))}
-		if got != c {
-			t.Errorf("%+v, expected %+v", got, c)
+// TestTransposeAny does the same with the kernels for rows that begin anywhere: in one
+// block and in several, whole rows at once and 32 columns at a time.
+func TestTransposeAny(t *testing.T) {
+	one := [3]int{1, 1, 1}
+	for _, size := range []int{1, 2, 4, 8} {
+		for _, m := range []matrices{
+			{one, 1, 1, 0, 0}, {one, 1, 40, 0, 0}, {one, 40, 1, 0, 0}, {one, 32, 32, 0, 0}, {one, 33, 70, 0, 0}, {one, 9, 129, 3, 0}, {one, 130, 31, 1, 9},
+			{[3]int{2, 1, 3}, 32, 64, 0, 0}, {[3]int{2, 3, 2}, 9, 37, 5, 2}, {[3]int{1, 4, 1}, 40, 8, 0, 1}, {[3]int{2, 1, 2}, 17, 23, 7, 0},
+		} {
+			for _, h := range []int{min(m.rows, 64), (m.rows + 1) / 2} {
+				for _, w := range []int{32, 96} {
+					m.transpose(t, size, &cut{h: h, w: w, pitch: pitch(64, size)})
+				}
+				if m.gap == 0 && m.columns > 1 {
+					m.transpose(t, size, &cut{h: h, w: m.columns, pitch: pitch(m.columns, size), flat: 1})
+				}
+			}
 		}
 	}
 }

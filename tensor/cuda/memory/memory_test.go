@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
@@ -49,9 +49,7 @@ type library struct{ path, counters string }
 // standIn returns a copy of the stand-in, with what the environment sets.
 func standIn(t *testing.T) library {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
-		t.Skip("no gcc to build the stand-in with")
-	}
+	testneeds.GCC.Program(t, os.Getenv, fakecuda.Compiler())
 	lib, err := fakecuda.Copy(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

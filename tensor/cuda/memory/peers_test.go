@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/memory"
 )
@@ -70,12 +71,12 @@ func TestNamespaces(t *testing.T) {
 	probe := exec.Command("/proc/self/exe", "-test.run", "^$")
 	probe.SysProcAttr = attr
 	switch err := probe.Run(); {
-	case errors.Is(err, syscall.EPERM) && os.Getenv("TESTS_NEED_ROOT") != "":
-		t.Fatalf("TESTS_NEED_ROOT is set, and there is no PID namespace: %v", err)
 	case errors.Is(err, syscall.EPERM):
-		t.Skipf("a PID namespace needs root: %v", err)
+		testneeds.Root.Skipf(t, os.Getenv, "a PID namespace needs root: %v", err)
 	case errors.Is(err, syscall.EINVAL):
-		t.Skipf("an emulated process can't make a PID namespace: %v", err)
+		testneeds.Root.Skipf(t, os.Getenv, "an emulated process can't make a PID namespace: %v", err)
+	default:
+		check(t, err)
 	}
 	l := either(t)
 	d := l.device(t, 0, small)

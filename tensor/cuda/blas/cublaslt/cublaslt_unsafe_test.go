@@ -13,21 +13,17 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
-// must is true where the environment promises what the tests need of NVIDIA's and gcc.
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 // standIns returns a folder with both stand-ins, which have state of their own.
 func standIns(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && !must {
-		t.Skip("no gcc to build the stand-ins with")
-	}
+	testneeds.GCC.Program(t, os.Getenv, fakecuda.Compiler())
 	dir := t.TempDir()
 	if _, err := fakecuda.Copy(dir); err != nil {
 		t.Fatal(err)
@@ -49,7 +45,7 @@ func opened(t *testing.T, path string) *Library {
 func TestABI(t *testing.T) {
 	var text string
 	for _, name := range []string{"cublasLt.h", "cublas_api.h", "library_types.h"} {
-		b, err := os.ReadFile(drivertest.NVIDIA(t, "include/"+name, must))
+		b, err := os.ReadFile(drivertest.NVIDIA(t, os.Getenv, "include/"+name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +96,7 @@ func both(t *testing.T, f func(t *testing.T, l *Library)) {
 		return
 	}
 	t.Run("stand-in", func(t *testing.T) { f(t, opened(t, filepath.Join(standIns(t), fakecuda.Products))) })
-	t.Run("NVIDIA's", func(t *testing.T) { f(t, opened(t, drivertest.NVIDIA(t, "lib/libcublasLt.so.12", must))) })
+	t.Run("NVIDIA's", func(t *testing.T) { f(t, opened(t, drivertest.NVIDIA(t, os.Getenv, "lib/libcublasLt.so.12"))) })
 }
 
 // TestAttributes sets the attributes that are used and reads them back, after their
@@ -216,7 +212,7 @@ func TestWithoutDevice(t *testing.T) {
 	if devices, _ := filepath.Glob("/dev/nvidia[0-9]*"); len(devices) > 0 {
 		t.Skip("there is a device")
 	}
-	_, err := opened(t, drivertest.NVIDIA(t, "lib/libcublasLt.so.12", must)).Open()
+	_, err := opened(t, drivertest.NVIDIA(t, os.Getenv, "lib/libcublasLt.so.12")).Open()
 	if !errors.Is(err, NotInitialized) || !strings.Contains(err.Error(), "cublasLtCreate") {
 		t.Errorf("%v, expected %v of cublasLtCreate", err, NotInitialized)
 	}
@@ -246,12 +242,10 @@ const alone = "CUBLASLT_TEST_FOUND"
 // that name which is loaded already.
 func TestFound(t *testing.T) {
 	if os.Getenv(alone) == "" {
+		testneeds.GCC.Program(t, os.Getenv, "gcc")
 		c := exec.Command(os.Args[0], "-test.run=^TestFound$", "-test.v")
 		c.Env = append(os.Environ(), alone+"=1")
 		out, err := c.CombinedOutput()
-		if strings.Contains(string(out), "--- SKIP") {
-			t.Skip("no gcc to build the stand-ins with")
-		}
 		if err != nil || !strings.Contains(string(out), "--- PASS: TestFound") {
 			t.Errorf("%v\n%s", err, out)
 		}

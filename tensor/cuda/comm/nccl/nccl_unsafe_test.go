@@ -12,20 +12,16 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/comm"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
-// must is true where the environment promises what the tests need of NVIDIA's and gcc.
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 // standIns returns a folder with the stand-ins, which have state of their own.
 func standIns(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && !must {
-		t.Skip("no gcc to build the stand-ins with")
-	}
+	testneeds.GCC.Program(t, os.Getenv, fakecuda.Compiler())
 	dir := t.TempDir()
 	if _, err := fakecuda.Copy(dir); err != nil {
 		t.Fatal(err)
@@ -35,7 +31,7 @@ func standIns(t *testing.T) string {
 
 // TestABI compares the numbers and the arguments of all calls with NVIDIA's header.
 func TestABI(t *testing.T) {
-	b, err := os.ReadFile(drivertest.NVIDIA(t, "include/nccl.h", must))
+	b, err := os.ReadFile(drivertest.NVIDIA(t, os.Getenv, "include/nccl.h"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +131,10 @@ const alone = "NCCL_TEST_FOUND"
 // that name which is loaded already.
 func TestFound(t *testing.T) {
 	if os.Getenv(alone) == "" {
+		testneeds.GCC.Program(t, os.Getenv, "gcc")
 		c := exec.Command(os.Args[0], "-test.run=^TestFound$", "-test.v")
 		c.Env = append(os.Environ(), alone+"=1")
 		out, err := c.CombinedOutput()
-		if strings.Contains(string(out), "--- SKIP") {
-			t.Skip("no gcc to build the stand-ins with")
-		}
 		if err != nil || !strings.Contains(string(out), "--- PASS: TestFound") {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 )
@@ -143,7 +144,7 @@ func layouts() map[string]uintptr {
 // TestABI compiles assertions of all constants, codes and layouts against NVIDIA's
 // cuda.h.
 func TestABI(t *testing.T) {
-	header := drivertest.NVIDIA(t, "include/cuda.h", must)
+	header := drivertest.NVIDIA(t, os.Getenv, "include/cuda.h")
 	listed := map[string]bool{}
 	c := "#include <stddef.h>\n#include <cuda.h>\n"
 	count := 0
@@ -193,7 +194,7 @@ var documented = regexp.MustCompile(`(?s)/\*\*([^/]*)\*/\s*(CUDA_ERROR_\w+)\s*=\
 // TestABILost compares Lost with NVIDIA's cuda.h, which says after what errors a process
 // has to be terminated.
 func TestABILost(t *testing.T) {
-	header, err := os.ReadFile(drivertest.NVIDIA(t, "include/cuda.h", must))
+	header, err := os.ReadFile(drivertest.NVIDIA(t, os.Getenv, "include/cuda.h"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,14 +229,14 @@ func compiles(t *testing.T, header, c string) {
 // another architecture: the test is emulated.
 func nvidiaLibrary(t *testing.T) string {
 	t.Helper()
-	path := drivertest.NVIDIA(t, "lib/libcuda.so.1", must)
+	path := drivertest.NVIDIA(t, os.Getenv, "lib/libcuda.so.1")
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]; f.Machine != want {
-		t.Skipf("%s is for %v, this test runs on %v", path, f.Machine, want)
+		testneeds.Generator.Skipf(t, os.Getenv, "%s is for %v, this test runs on %v", path, f.Machine, want)
 	}
 	return path
 }
@@ -264,7 +265,7 @@ func TestLibrary(t *testing.T) {
 
 // prototypes returns the types of the parameters of each function in cuda.h.
 func prototypes(t *testing.T) map[string][]string {
-	b, err := os.ReadFile(drivertest.NVIDIA(t, "include/cuda.h", must))
+	b, err := os.ReadFile(drivertest.NVIDIA(t, os.Getenv, "include/cuda.h"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,6 +413,6 @@ func TestPrototypes(t *testing.T) {
 			t.Errorf("%s is never called", name)
 		}
 	}
-	compiles(t, drivertest.NVIDIA(t, "include/cuda.h", must), c)
+	compiles(t, drivertest.NVIDIA(t, os.Getenv, "include/cuda.h"), c)
 	t.Logf("%d functions, %d parameters", len(names), count)
 }

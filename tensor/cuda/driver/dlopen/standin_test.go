@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
 	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
@@ -68,15 +69,10 @@ func attributes(lib, file string) error {
 	return os.WriteFile(file, b, 0o644)
 }
 
-// must is true where the environment promises what the tests need of NVIDIA's and gcc.
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 // standIn returns a copy of the stand-in, which has state and settings of its own.
 func standIn(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && !must {
-		t.Skip("no gcc to build the stand-in with")
-	}
+	testneeds.GCC.Program(t, os.Getenv, fakecuda.Compiler())
 	lib, err := fakecuda.Copy(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

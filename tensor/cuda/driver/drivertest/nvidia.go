@@ -4,11 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // NVIDIA returns the path of a file of NVIDIA's that `make abi` has put into the user's
-// cache, or skips the test unless it must run.
-func NVIDIA(t *testing.T, name string, must bool) string {
+// cache. Without it see [testneeds.Generator].
+func NVIDIA(t *testing.T, getenv func(string) string, name string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -16,10 +18,7 @@ func NVIDIA(t *testing.T, name string, must bool) string {
 	}
 	path := filepath.Join(cache, "ringside", "cuda", name)
 	if _, err := os.Stat(path); err != nil {
-		if must {
-			t.Fatalf("%v; make abi gets it", err)
-		}
-		t.Skipf("%v; make abi gets it", err)
+		testneeds.Generator.Skipf(t, getenv, "%v; make abi gets it", err)
 	}
 	return path
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// must says that tests which need gcc or the assembler fail without them.
-var must = os.Getenv("TESTS_NEED_GENERATOR") != ""
-
 // layouts are shapes of a result, and the strides of its operands.
 var layouts = []struct {
 	shape   tensor.Shape
@@ -76,7 +73,7 @@ func steps() (out []*compile.Step) {
 // assembler take the kernel, and that it has no operation that is approximate, flushes
 // subnormal numbers or leaves its rounding open.
 func TestTexts(t *testing.T) {
-	g := cudatest.New(t, 0, must)
+	g := cudatest.New(t, 0, os.Getenv)
 	loose := regexp.MustCompile(`\b(add|sub|mul|fma|div|sqrt|rcp)\.f(32|64)\b|\.approx|\.ftz|\.full`)
 	var texts []string
 	without := map[string]bool{}
@@ -106,7 +103,7 @@ func TestTexts(t *testing.T) {
 // assemble has NVIDIA's assembler take texts for all targets. No kernel has a stack.
 func assemble(t *testing.T, texts []string) {
 	t.Helper()
-	ptxas := cudatest.Tool(t, "ptxas", must)
+	ptxas := cudatest.Tool(t, os.Getenv, "ptxas")
 	if ptxas == "" {
 		return
 	}
