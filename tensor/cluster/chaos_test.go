@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -50,7 +51,7 @@ const (
 // process.
 func TestChaos(t *testing.T) {
 	before := holds(t)
-	c := &chaos{T: t, shm: tmpfs(t, "512m"), sockets: socketDir(t), errors: map[string]int{}, kills: map[string]int{}}
+	c := &chaos{T: t, shm: limitstest.Tmpfs(t, os.Getenv, "512m"), sockets: socketDir(t), errors: map[string]int{}, kills: map[string]int{}}
 	c.addr = filepath.Join(c.sockets, "d")
 	seed := *chaosSeed
 	if seed == 0 {

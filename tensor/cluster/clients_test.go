@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -98,7 +100,7 @@ func TestManyClients(t *testing.T) {
 
 // TestWorkerForgets: what a session held is free when it is over.
 func TestWorkerForgets(t *testing.T) {
-	dir := tmpfs(t, "128m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "128m")
 	c := startIn(t, dir, cluster.Options{})
 	hold := func() {
 		e := dial(t, c, &client.Options{Segment: segments(dir)})
@@ -133,7 +135,7 @@ func TestWorkerForgets(t *testing.T) {
 // TestNoSpace: a full file system, a limit of the client, of the session and of the
 // worker, are errors that name numbers; the session goes on.
 func TestNoSpace(t *testing.T) {
-	dir := tmpfs(t, "24m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "24m")
 	quota := startIn(t, dir, cluster.Options{InProcess: true})
 	for what, o := range map[string]client.Options{
 		"file system of the worker": {},
@@ -201,7 +203,7 @@ func TestQuotaCounts(t *testing.T) {
 }
 
 // TestLateError: an error of a batch that was not waited for comes with the next wait,
-// once, with what failed but without a line that it was not recorded at.
+// once, with what failed and the line that recorded it. The value that failed keeps it.
 func TestLateError(t *testing.T) {
 	s := session(t, start(t, cluster.Options{InProcess: true}))
 	x := tensor.From(s, []float32{1, 2, 3})
@@ -215,14 +217,14 @@ func TestLateError(t *testing.T) {
 	good := x.AddS(1)
 	_, err := tensor.Data[float32](good)
 	var op *tensor.OpError
-	if !errors.Is(err, tensor.ErrIndex) || !errors.As(err, &op) || op.Site != "" || op.Op != "index_select" || !strings.Contains(err.Error(), "7") {
+	if !errors.Is(err, tensor.ErrIndex) || !errors.As(err, &op) || !strings.Contains(op.Site, "clients_test.go") || op.Op != "index_select" || !strings.Contains(err.Error(), "7") {
 		t.Errorf("%v", err)
 	}
 	s.ClearErr()
 	if v, err := tensor.Data[float32](x); err != nil || v[2] != 3 {
 		t.Errorf("the session goes on: %v, %v", v, err)
 	}
-	if _, err := tensor.Data[float32](bad); !errors.Is(err, tensor.ErrUnknown) {
+	if _, err := tensor.Data[float32](bad); !errors.Is(err, tensor.ErrIndex) {
 		t.Errorf("what failed: %v", err)
 	}
 	s.ClearErr()

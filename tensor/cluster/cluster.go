@@ -10,10 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/tensor/cluster/client"
-	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
 // Cluster is a dispatcher and its workers. All methods may be called concurrently.
@@ -27,10 +24,12 @@ type Cluster struct {
 	workers sync.WaitGroup // those of the workers
 	once    sync.Once
 	starts  *starter // of child processes; nil for goroutines
+	cores   int      // that a child process may use; 0: all
 
 	mu       sync.Mutex
 	parts    []Part
-	ready    bool // all were connected once
+	said     map[Child]*tail // of child processes
+	ready    bool            // all were connected once
 	restarts int
 }
 
@@ -43,9 +42,9 @@ type Part struct {
 // errClosed is the cause when the cluster ends because it is told to.
 var errClosed = errors.New("cluster closed")
 
-// Start starts a dispatcher and workers, and returns once all are connected. The cluster
-// lives until Close, until ctx is done, or, without Options.Restart, until the dispatcher
-// or the last worker dies.
+// Start starts a dispatcher and workers, and returns once all are connected, or
+// ErrNotReady after Options.StartTimeout. The cluster lives until Close, until ctx is
+// done, or, without Options.Restart, until the dispatcher or the last worker dies.
 func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -56,9 +55,13 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	Sweep(dir, o.Logger)
-	c := &Cluster{o: o, log: o.Logger}
+	c := &Cluster{o: o, log: o.Logger, said: map[Child]*tail{}}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	if !o.InProcess {
+		if err := c.fitThreads(); err != nil {
+			c.cancel(errClosed)
+			return nil, err
+		}
 		c.starts = newStarter()
 	}
 	if err := c.start(); err != nil {
@@ -77,60 +80,15 @@ func Sweep(dir string, log *slog.Logger) {
 	_, _ = local.Sweep(dir, log, sockets, local.AnyPrefix)
 }
 
-// start starts everything and waits for it to be connected.
-func (c *Cluster) start() error {
-	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr, ListenTCP: c.o.ListenTCP, SecretFile: c.o.SecretFile, Flight: c.o.Flight, TLS: c.o.TLS}); err != nil {
-		return err
-	}
-	var m *client.Monitor
-	defer func() {
-		if m != nil {
-			m.Close()
-		}
-	}()
-	if err := c.poll(func() (done bool, err error) {
-		if m == nil {
-			if m, err = client.NewMonitor(c.ctx, nil, c.o.Addr); errors.Is(err, ipc.ErrNoListener) {
-				return false, nil
-			}
-			if err != nil {
-				return false, err
-			}
-		}
-		// Another dispatcher may have the address: then this one is about to fail.
-		s, err := m.Status(c.ctx)
-		return err == nil && s.Get(metrics.PID) == uint64(c.Parts()[0].PID), err
-	}); err != nil {
-		return err
-	}
-	for i := range c.o.Workers {
-		on := ""
-		if len(c.o.Devices) > 0 {
-			on = c.o.Devices[i%len(c.o.Devices)]
-		}
-		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, TLS: c.o.TLS, Threads: c.o.Threads, Device: on,
-			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB, Shm: c.o.Shm, MaxWork: c.o.MaxWork, Batch: c.o.Batch, Flight: c.o.Flight}); err != nil {
-			return err
-		}
-	}
-	if err := c.poll(func() (bool, error) {
-		s, err := m.Status(c.ctx)
-		return err == nil && s.Get(metrics.Workers) == uint64(c.o.Workers), err
-	}); err != nil {
-		return err
-	}
+// startsAgain reports whether a part that died is started again, after so many early
+// deaths in a row, and whether the cluster is ready. A dispatcher that dies before the
+// cluster is ready, as it has no place to listen, is not, nor is a worker that dies then
+// each time: Start would wait for it without a word. Later the reason may pass, as when
+// memory is short.
+func (c *Cluster) startsAgain(child Child, deaths int) (again, ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ready = true
-	return nil
-}
-
-// startsAgain reports whether a part that died is started again. A dispatcher that dies
-// before the cluster is ready, as it has no place to listen, ends the cluster.
-func (c *Cluster) startsAgain(child Child) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.o.Restart && (c.ready || child.Role == RoleWorker)
+	return c.o.Restart && (c.ready || child.Role == RoleWorker && deaths < deathsAtStart), c.ready
 }
 
 // poll asks every few milliseconds, until it is done or the cluster is over.
@@ -156,7 +114,7 @@ func (c *Cluster) poll(ask func() (done bool, err error)) error {
 // reason is why the cluster is over.
 func (c *Cluster) reason() error {
 	err := context.Cause(c.ctx)
-	if errors.Is(err, ErrDied) {
+	if errors.Is(err, ErrDied) || errors.Is(err, ErrNotReady) {
 		return err
 	}
 	return fmt.Errorf("cluster: %w", err)
@@ -195,8 +153,8 @@ type part struct {
 
 // supervise waits for the end of a part: by itself, or because the cluster ends.
 func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, error)) {
-	pause := firstPause
-	for {
+	deaths := 0
+	for p != nil {
 		began := time.Now()
 		select {
 		case <-c.ctx.Done():
@@ -214,36 +172,64 @@ func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, erro
 			return
 		}
 		c.log.Warn("process of the cluster died", "child", child.String(), "pid", p.pid, "err", p.err)
-		if !c.startsAgain(child) {
-			err := fmt.Errorf("%w: %s (pid %d): %w", ErrDied, child, p.pid, p.err)
-			if child.Role == RoleDispatcher || !c.anyWorker() {
-				c.cancel(err)
-			}
-			return
-		}
 		if time.Since(began) > healthy {
-			pause = firstPause
+			deaths = 0
 		}
-		for {
-			select {
-			case <-c.ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, maxPause)
-			next, err := start(child)
-			if err == nil {
-				p = next
-				break
-			}
-			c.log.Error("process of the cluster could not be started again", "child", child.String(), "err", err)
-		}
-		c.set(child, p.pid)
-		c.mu.Lock()
-		c.restarts++
-		c.mu.Unlock()
-		c.log.Info("process of the cluster started again", "child", child.String(), "pid", p.pid)
+		p, deaths = c.again(child, fmt.Errorf("%s (pid %d): %w", child, p.pid, p.err), deaths+1, start)
 	}
+}
+
+// again starts a part again that died, and tries until it can be started. It returns the
+// part, or nil if that is given up or the cluster ends, and how often in a row the part
+// died early or could not be started.
+func (c *Cluster) again(child Child, why error, deaths int, start func(Child) (*part, error)) (*part, int) {
+	for {
+		if again, ready := c.startsAgain(child, deaths); !again {
+			c.giveUp(child, why, deaths, ready)
+			return nil, deaths
+		}
+		pause := pauseAfter(deaths)
+		if pause > maxPause {
+			c.log.Error("process of the cluster does not live long: it is started again more slowly", "child", child.String(), "times", deaths, "pause", pause, "err", why)
+		}
+		select {
+		case <-c.ctx.Done():
+			return nil, deaths
+		case <-time.After(pause):
+		}
+		p, err := start(child)
+		if err == nil {
+			c.set(child, p.pid)
+			c.mu.Lock()
+			c.restarts++
+			c.mu.Unlock()
+			c.log.Info("process of the cluster started again", "child", child.String(), "pid", p.pid)
+			return p, deaths
+		}
+		c.log.Error("process of the cluster could not be started again", "child", child.String(), "err", err)
+		why, deaths = err, deaths+1
+	}
+}
+
+// giveUp ends the cluster because a part is not started again, unless other workers can
+// do its work: until the cluster is ready, all are waited for.
+func (c *Cluster) giveUp(child Child, why error, deaths int, ready bool) {
+	if ready && child.Role == RoleWorker && c.anyWorker() {
+		return
+	}
+	if deaths > 1 {
+		why = fmt.Errorf("%d times in a row before all workers were ready: %w", deaths, why)
+	}
+	c.cancel(fmt.Errorf("%w: %w", ErrDied, why))
+}
+
+// pauseAfter is the time before a part is started again that died early so often in a
+// row.
+func pauseAfter(deaths int) time.Duration {
+	if deaths <= manyDeaths {
+		return min(firstPause<<(deaths-1), maxPause)
+	}
+	return min(maxPause<<min(deaths-manyDeaths, manyDeaths), longestPause)
 }
 
 // set notes a part's process; 0 when it has none.

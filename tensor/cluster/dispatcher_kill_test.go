@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -29,7 +31,7 @@ var dispatcherKills = flag.Int("dispatcher.kills", 3, "how many dispatchers Test
 // workers are the same processes afterwards, and nothing is left. The end of a context
 // stops the program of a session that went on.
 func TestDispatcherKilled(t *testing.T) {
-	dir := tmpfs(t, "256m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "256m")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -41,7 +42,7 @@ func childHoarder(ctx context.Context, args []string) error { // ADDR DIR MIB
 // TestKilledClientIsForgotten: a worker that lives on gives back what killed clients
 // held.
 func TestKilledClientIsForgotten(t *testing.T) {
-	dir := tmpfs(t, "192m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "192m")
 	c := startIn(t, dir, cluster.Options{})
 	ctx := testContext(t)
 	for i := range 8 { // 64 MiB each: without freeing, the third would not fit
@@ -79,7 +80,7 @@ func resident(t *testing.T, pid int) int {
 // session grow with the number of steps, each of which updates a weight in place. 2.5 KB
 // a message or one old weight a step would be seen.
 func TestNothingGrows(t *testing.T) {
-	dir := tmpfs(t, "128m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "128m")
 	c := startIn(t, dir, cluster.Options{})
 	s := tensor.NewSession(dial(t, c, &client.Options{Segment: segments(dir)}), nil)
 	w := tensor.Zeros(s, tensor.F32, 64<<10) // 256 KiB

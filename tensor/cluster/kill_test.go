@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/shm/limits/limitstest"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -22,25 +23,6 @@ import (
 // patience is the time after which a process that should have noticed a death counts as
 // hanging. The time it took is printed.
 const patience = 30 * time.Second
-
-// tmpfs mounts a file system for the test, so that what is used of it is the test's
-// alone.
-func tmpfs(t testing.TB, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		if os.Getuid() == 0 {
-			t.Fatalf("root cannot mount a tmpfs: %v", err)
-		}
-		t.Skipf("mounting a tmpfs needs root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // used is how many blocks of the file system are not free.
 func used(t testing.TB, dir string) uint64 {
@@ -71,7 +53,7 @@ func drop(t testing.TB, ctx context.Context, dir string) {
 // moments. The others notice within patience, with an error that says what died, or carry
 // on; and nothing is left.
 func TestKill(t *testing.T) {
-	dir := tmpfs(t, "256m")
+	dir := limitstest.Tmpfs(t, os.Getenv, "256m")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

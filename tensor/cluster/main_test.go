@@ -53,6 +53,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"owner":      childOwner,
 	"hoarder":    childHoarder,
 	"stuck":      childStuck,
+	"mute":       childMute,
 	"far":        childFar,
 	"sharer":     childSharer,
 	"endless":    childEndless,

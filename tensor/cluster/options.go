@@ -15,6 +15,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 const (
@@ -28,10 +29,16 @@ const (
 	sockets = "cluster-"
 
 	// A process that dies is started again after firstPause, which doubles each time up
-	// to maxPause. One that lived for healthy begins with firstPause again.
-	firstPause = 100 * time.Millisecond
-	maxPause   = 5 * time.Second
-	healthy    = 10 * time.Second
+	// to maxPause, and after manyDeaths in a row up to longestPause. One that lived for
+	// healthy begins with firstPause again.
+	firstPause   = 100 * time.Millisecond
+	maxPause     = 5 * time.Second
+	longestPause = time.Minute
+	healthy      = 10 * time.Second
+	manyDeaths   = 10
+
+	// deathsAtStart is how often in a row a worker may die before the cluster is ready.
+	deathsAtStart = 5
 )
 
 // Options of Start. The zero value and nil are the documented defaults.
@@ -99,8 +106,12 @@ type Options struct {
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died, and the dispatcher once it has had all
-	// workers.
+	// workers. A worker that dies five times in a row before that ends the cluster.
 	Restart bool
+
+	// StartTimeout ends Start with ErrNotReady when no other process has connected for so
+	// long. Before that the log names those that are missing. Default 10 minutes.
+	StartTimeout time.Duration
 
 	// Grace is how long Close waits between asking and killing. Default 3 s.
 	Grace time.Duration
@@ -216,17 +227,21 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Workers < 0 || c.Workers > MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)
 	}
-	if c.Threads < 0 || c.SessionMiB < 0 || c.MemoryMiB < 0 || c.Batch < 0 || c.Grace < 0 {
-		return c, fmt.Errorf("%w: Threads %d, SessionMiB %d, MemoryMiB %d, Batch %d, Grace %v: negative", ErrOption,
-			c.Threads, c.SessionMiB, c.MemoryMiB, c.Batch, c.Grace)
+	if c.Threads < 0 || c.SessionMiB < 0 || c.MemoryMiB < 0 || c.Batch < 0 || c.Grace < 0 || c.StartTimeout < 0 {
+		return c, fmt.Errorf("%w: Threads %d, SessionMiB %d, MemoryMiB %d, Batch %d, StartTimeout %v, Grace %v: negative", ErrOption,
+			c.Threads, c.SessionMiB, c.MemoryMiB, c.Batch, c.StartTimeout, c.Grace)
+	}
+	if c.Threads > cpu.MaxThreads {
+		return c, fmt.Errorf("%w: Threads %d, expected at most %d", ErrOption, c.Threads, cpu.MaxThreads)
 	}
 	c.Grace = cmp.Or(c.Grace, defaultGrace)
+	c.StartTimeout = cmp.Or(c.StartTimeout, defaultStartTimeout)
 	c.Dir = cmp.Or(c.Dir, local.Dir())
 	c.Addr = cmp.Or(c.Addr, filepath.Join(c.Dir, fmt.Sprintf("%s%d-%08x", sockets, os.Getpid(), rand.Uint32())))
 	if c.Exe == "" && !c.InProcess {
 		exe, err := os.Executable()
 		if err != nil {
-			return c, fmt.Errorf("cluster: finding this program: %w", err)
+			return c, fmt.Errorf("cluster: finding this program, which needs /proc: %w", err)
 		}
 		c.Exe = exe
 	}

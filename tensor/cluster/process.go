@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 const (
@@ -31,6 +33,7 @@ func (c *Cluster) process(child Child) (*part, error) {
 	said := &tail{to: c.o.Stderr, now: time.Now}
 	cmd := exec.Command(c.o.Exe, c.o.Args(child)...)
 	cmd.Stderr = said
+	c.useFewCores(cmd)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:   true, // an interrupt from the terminal is passed on by this process
 		Pdeathsig: syscall.SIGKILL,
@@ -41,8 +44,11 @@ func (c *Cluster) process(child Child) (*part, error) {
 	// A pipe that a grandchild holds open must not keep Wait from returning.
 	cmd.WaitDelay = time.Second
 	if err := c.starts.start(cmd); err != nil {
-		return nil, fmt.Errorf("cluster: starting %s: %w", child, err)
+		return nil, fmt.Errorf("cluster: starting %s: %w", child, limits.Started(err))
 	}
+	c.mu.Lock()
+	c.said[child] = said
+	c.mu.Unlock()
 	p := &part{pid: cmd.Process.Pid, done: make(chan struct{})}
 	p.stop = func(grace time.Duration) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -69,7 +75,11 @@ func ended(err error, said *tail) error {
 	case errors.As(err, &exit):
 		err = errors.New(exit.String())
 	}
-	if words := said.words(); words != "" {
+	if said.lacksThread() {
+		t := limits.Machine{}.Threads(math.MaxInt)
+		return fmt.Errorf("%w: it found no thread, which the Go runtime can't do without: %v: %s", err, t, t.Raise(threadsOfOwn+threadsOfChild))
+	}
+	if words := said.words(said.now().Add(-lastWhile)); words != "" {
 		err = fmt.Errorf("%w; it said: %s", err, words)
 	}
 	return err
@@ -131,6 +141,7 @@ type tail struct {
 	lines []line // of which the last may still be without its end
 	size  int    // of all their text
 	open  bool   // the last one is
+	lacks bool   // a line said that there was no thread
 }
 
 type line struct {
@@ -153,6 +164,7 @@ func (t *tail) add(b []byte) {
 	defer t.mu.Unlock()
 	now := t.now()
 	for part := range bytes.Lines(b) {
+		t.lacks = t.lacks || lacksThread(part)
 		t.keep(now, bytes.TrimSuffix(part, []byte("\n")))
 		t.open = part[len(part)-1] != '\n'
 	}
@@ -178,12 +190,17 @@ func (t *tail) keep(now time.Time, text []byte) {
 	}
 }
 
-// words returns the lines that were written shortly before the end. Equal lines in a row
-// are one.
-func (t *tail) words() string {
+// lacksThread reports whether a line said that there was no thread.
+func (t *tail) lacksThread() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	since := t.now().Add(-lastWhile)
+	return t.lacks
+}
+
+// words returns the lines that were written since a time. Equal lines in a row are one.
+func (t *tail) words(since time.Time) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	recent := slices.DeleteFunc(slices.Clone(t.lines), func(l line) bool { return l.at.Before(since) })
 	recent = slices.CompactFunc(recent, func(a, b line) bool { return bytes.Equal(a.text, b.text) })
 	var said [][]byte

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -261,6 +262,114 @@ func TestStuck(t *testing.T) {
 	empty(t, dir)
 }
 
+// TestDiesAtStart has a worker die each time that it is started, before the cluster is
+// ready: Start returns its last words, with a worker beside it that lives, and whether
+// workers are started again or not.
+func TestDiesAtStart(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		args := func(c cluster.Child) []string {
+			if c.Name == "w1" {
+				return []string{childArg(), "nobody"}
+			}
+			return childArgs("")(c)
+		}
+		dir := socketDir(t)
+		c, err := cluster.Start(testContext(t), &cluster.Options{Workers: 2, Dir: dir, Restart: again, Args: args})
+		if err == nil {
+			c.Close()
+			t.Fatal("it started")
+		}
+		if s := err.Error(); !errors.Is(err, cluster.ErrDied) || !strings.Contains(s, "worker w1 (pid ") || !strings.Contains(s, `no child "nobody"`) ||
+			strings.Contains(s, "5 times in a row before all workers were ready") != again {
+			t.Errorf("started again: %v; %v", again, err)
+		}
+		empty(t, dir)
+	}
+}
+
+// childMute is a process that never connects.
+func childMute(ctx context.Context, _ []string) error {
+	fmt.Fprintln(os.Stderr, "mute is here")
+	<-ctx.Done()
+	return nil
+}
+
+// muteArgs makes the arguments of children of which one never connects.
+func muteArgs(name string) func(cluster.Child) []string {
+	return func(child cluster.Child) []string {
+		args := childArgs("")(child)
+		if child.String() == name {
+			args[1] = "mute"
+		}
+		return args
+	}
+}
+
+// TestNeverConnects has a part that lives and does not connect: the log names it, and
+// then the error, with its process and what to do. On a loaded machine the others may be
+// as late: then it has more time.
+func TestNeverConnects(t *testing.T) {
+	for name, does := range map[string]string{"worker w1": "has not connected to the dispatcher", "dispatcher": "does not answer at /"} {
+		t.Run(name, func(t *testing.T) {
+			want := []string{name + " (pid ", does, "mute is here", "kill -QUIT "}
+			for limit := time.Second; ; limit *= 2 {
+				log, err := neverConnects(t, name, limit)
+				if !errors.Is(err, cluster.ErrNotReady) {
+					t.Fatalf("%v, expected %v", err, cluster.ErrNotReady)
+				}
+				says := func(part string) bool { return strings.Contains(err.Error(), part) }
+				if !slices.ContainsFunc(want, func(part string) bool { return !says(part) }) && !says("w0") &&
+					strings.Contains(log, "the cluster is not ready yet") && strings.Contains(log, name+" (pid ") {
+					return
+				}
+				if limit > time.Minute {
+					t.Fatalf("%v; expected %q, and no other part; the log is %s", err, want, log)
+				}
+			}
+		})
+	}
+}
+
+// neverConnects starts a cluster of which one part does not connect.
+func neverConnects(t *testing.T, name string, limit time.Duration) (log string, err error) {
+	t.Helper()
+	var text bytes.Buffer
+	dir := socketDir(t)
+	c, err := cluster.Start(testContext(t), &cluster.Options{Workers: 2, Dir: dir, Restart: true, Args: muteArgs(name),
+		StartTimeout: limit, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	if err == nil {
+		c.Close()
+		t.Fatal("it started")
+	}
+	empty(t, dir)
+	return text.String(), err
+}
+
+// signalWriter calls a function when it is written to.
+type signalWriter func()
+
+func (f signalWriter) Write(b []byte) (int, error) {
+	f()
+	return len(b), nil
+}
+
+// TestNeverConnectsInterrupted ends the context while a worker is waited for that does
+// not connect.
+func TestNeverConnectsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	dir := socketDir(t)
+	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: dir, Args: muteArgs("worker w1"), Stderr: signalWriter(cancel)})
+	if err == nil {
+		c.Close()
+		t.Fatal("it started")
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	empty(t, dir)
+}
+
 // TestStartFails: what cannot start says why, and leaves nothing.
 func TestStartFails(t *testing.T) {
 	broken := func(role cluster.Role, args ...string) func(cluster.Child) []string {
@@ -281,7 +390,9 @@ func TestStartFails(t *testing.T) {
 		"bad dispatcher":   {cluster.Options{Args: broken(cluster.RoleDispatcher, "nobody")}, cluster.ErrDied, `no child "nobody"`},
 		"bad worker":       {cluster.Options{Args: broken(cluster.RoleWorker, "nobody")}, cluster.ErrDied, `no child "nobody"`},
 		"workers":          {cluster.Options{Workers: -1}, cluster.ErrOption, "Workers -1"},
+		"start timeout":    {cluster.Options{StartTimeout: -1}, cluster.ErrOption, "StartTimeout"},
 		"grace":            {cluster.Options{Grace: -1}, cluster.ErrOption, "Grace"},
+		"threads":          {cluster.Options{Threads: 1e5}, cluster.ErrOption, "Threads 100000, expected at most 1024"},
 		"address too long": {cluster.Options{InProcess: true, Addr: long}, nil, "unix socket"},
 		"directory":        {cluster.Options{InProcess: true, Addr: "/tmp/x"}, local.ErrUnsafeDir, "/tmp"},
 	} {

@@ -40,7 +40,7 @@ func TestTail(t *testing.T) {
 			}
 			all += s.text
 		}
-		if got := l.words(); got != c.words {
+		if got := l.words(now.Add(-lastWhile)); got != c.words {
 			t.Errorf("%s: %q, expected %q", name, got, c.words)
 		}
 		if passed.String() != all {
@@ -66,7 +66,7 @@ func TestTailOfAHeldTerminal(t *testing.T) {
 		_, err := l.Write([]byte("panic: x\n"))
 		over <- err
 	}()
-	for l.words() != "panic: x" {
+	for l.words(time.Time{}) != "panic: x" {
 		select {
 		case err := <-over:
 			t.Fatalf("the write is over: %v", err)

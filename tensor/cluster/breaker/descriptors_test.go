@@ -160,7 +160,9 @@ func TestTooManyClients(t *testing.T) {
 	h := newHonest(t, dial(t, c, 1))
 	var sessions []*tensor.Session
 	refused := 0
-	for range clients {
+	// Connections that are being closed have descriptors for a moment, on a busy machine
+	// for longer: then later clients are let in.
+	for tries := 0; tries < clients || len(sessions) < most/2 && tries < 10*clients; tries++ {
 		e, err := tryDial(t, c, 1)
 		if err != nil {
 			if refused++; !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprintf("too many clients: %d descriptors, raise it by", most)) {

@@ -22,7 +22,7 @@ import (
 var greedy = map[string]func(s *tensor.Session) *tensor.Tensor{
 	"a tensor of 600 MB": func(s *tensor.Session) *tensor.Tensor { return tensor.Rand(s, tensor.F32, 150e3, 1000) },
 	"a product of rows of 2,097,152": func(s *tensor.Session) *tensor.Tensor {
-		x := tensor.Ones(s, tensor.BF16, 1, 1)
+		x := tensor.Ones(s, tensor.F16, 1, 1)
 		return x.Expand(16, 1<<21).Matmul(x.Expand(1<<21, 16))
 	},
 }

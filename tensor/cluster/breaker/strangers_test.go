@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/lingertest"
 	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/shm/limits/limitstest"
@@ -157,9 +158,14 @@ func TestSilentClients(t *testing.T) {
 }
 
 // childLinger sends descriptors whose close waits for an hour: TCP sockets that linger
-// over bytes that are never read, or unix sockets in which such are queued. Each comes
-// without a message, and its connection ends.
-func childLinger(ctx context.Context, args []string) error { // ADDR [queued]
+// because their bytes are never read, at so many levels within unix sockets. It sends
+// each without a message, by a connection of its own, which it closes. It prints its line
+// after the first FIRST of them.
+func childLinger(ctx context.Context, args []string) error { // ADDR LEVELS FIRST
+	var levels, first int
+	if _, err := fmt.Sscan(args[1]+" "+args[2], &levels, &first); err != nil {
+		return err
+	}
 	page, err := shm.Create(4096, &shm.Options{Backing: shm.Memfd})
 	if err == nil {
 		err = ring.InitBell(page.Bytes()[:ring.BellSize])
@@ -175,8 +181,11 @@ func childLinger(ctx context.Context, args []string) error { // ADDR [queued]
 		if err != nil {
 			continue
 		}
-		f, err := lingering(ctx)
-		if err == nil && len(args) > 1 {
+		f, letGo, err := lingertest.Socket()
+		if err == nil {
+			context.AfterFunc(ctx, letGo)
+		}
+		for i := 0; err == nil && i < levels; i++ {
 			f, err = queued(f)
 		}
 		if err != nil {
@@ -188,73 +197,39 @@ func childLinger(ctx context.Context, args []string) error { // ADDR [queued]
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			fmt.Println("the first is sent")
+		if n == first {
+			fmt.Println("the first are sent")
 		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
 	return nil
 }
 
-// queued returns an end of a pair of unix sockets in which f is queued, which it closes.
-// The close of the last descriptor of the end waits as long as that of f.
+// queued returns an end of a pair of unix sockets in which f is queued, in a message with
+// as many descriptors as there may be. It closes f. The close of the last descriptor of
+// the end waits as long as that of f.
 func queued(f *os.File) (*os.File, error) {
 	defer func() { go f.Close() }()
+	all := make([]int, 253)
+	for i := range all {
+		all[i] = int(os.Stderr.Fd())
+	}
+	all[100] = int(f.Fd())
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fds[1])
-	return os.NewFile(uintptr(fds[0]), "queued"), unix.Sendmsg(fds[1], []byte("x"), unix.UnixRights(int(f.Fd())), nil, 0)
+	return os.NewFile(uintptr(fds[0]), "queued"), unix.Sendmsg(fds[1], []byte("x"), unix.UnixRights(all...), nil, 0)
 }
 
-// lingering returns a TCP socket with more bytes than its peer takes. The peer reads none
-// until ctx is done.
-func lingering(ctx context.Context) (*os.File, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close() // the caller's is another descriptor
-	b, err := l.Accept()
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { b.Close() })
-	f, err := a.(*net.TCPConn).File()
-	if err != nil {
-		return nil, err
-	}
-	fd := int(f.Fd())
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, err
-	}
-	for block := make([]byte, 64<<10); ; {
-		if _, err := unix.Write(fd, block); err == unix.EAGAIN {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	// A socket that does not block does not linger.
-	if err := unix.SetNonblock(fd, false); err != nil {
-		return nil, err
-	}
-	return f, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
-}
-
-// TestLingeringWithFewThreads has a client send descriptors whose close waits to a
-// dispatcher that may have few threads: it is not ended for want of one.
+// TestLingeringWithFewThreads has a client send more descriptors whose close waits than a
+// dispatcher may have threads: it is not ended for want of one, and others come and go.
 func TestLingeringWithFewThreads(t *testing.T) {
-	const threads, waiting = 48, 64
+	const threads, levels, rounds = 48, 6, 20
 	group := limitstest.ThreadGroup(t, os.Getenv, threads)
 	c := start(t, cluster.Options{Workers: 1, Restart: true})
 	dispatcher := c.Parts()[0].PID
@@ -262,21 +237,10 @@ func TestLingeringWithFewThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHonest(t, dial(t, c, 1))
-	attack(t, "linger", c.Addr(), "queued")
-	before, open := 0, 0
-	for end := time.Now().Add(time.Minute); open < before+waiting && c.Restarts() == 0 && time.Now().Before(end); {
+	attack(t, "linger", c.Addr(), fmt.Sprint(levels), fmt.Sprint(2*threads))
+	for range rounds {
 		h.round()
 		dial(t, c, 1).Close()
-		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.Parts()[0].PID))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if open = len(files); before == 0 {
-			before = open
-		}
-	}
-	if open < before+waiting {
-		t.Errorf("the dispatcher has %d descriptors, %d before: it does not wait to close %d", open, before, waiting)
 	}
 	if pid := c.Parts()[0].PID; pid != dispatcher || c.Restarts() > 0 {
 		t.Errorf("the dispatcher was process %d and is %d, %d were started again", dispatcher, pid, c.Restarts())
@@ -285,22 +249,42 @@ func TestLingeringWithFewThreads(t *testing.T) {
 }
 
 // TestLingering has a client send descriptors whose close waits. Sessions go on, and new
-// ones open.
+// ones open: the dispatcher waits for no close.
 func TestLingering(t *testing.T) {
+	const first = 64
 	rounds := 20
 	if testing.Short() {
 		rounds = 3
 	}
-	c := start(t, cluster.Options{Workers: 1})
-	h := newHonest(t, dial(t, c, 1))
-	attack(t, "linger", c.Addr())
-	for range rounds {
-		h.round()
-		e := dial(t, c, 1)
-		if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
-			t.Fatalf("a new client got %v, %v; expected 100", x, err)
-		}
-		e.Close()
+	for _, levels := range []int{0, 1, 3} {
+		t.Run(fmt.Sprintf("queued at %d levels", levels), func(t *testing.T) {
+			c := start(t, cluster.Options{Workers: 1})
+			h := newHonest(t, dial(t, c, 1))
+			before := count(t, c, "task")
+			attack(t, "linger", c.Addr(), fmt.Sprint(levels), fmt.Sprint(first))
+			for range rounds {
+				h.round()
+				e := dial(t, c, 1)
+				if x, err := tensor.Ones(tensor.NewSession(e, nil), tensor.F32, 100).Sum().Item(); err != nil || x != 100 {
+					t.Fatalf("a new client got %v, %v; expected 100", x, err)
+				}
+				e.Close()
+			}
+			// Each close that waits has a thread.
+			if now := count(t, c, "task"); now >= before+first/2 {
+				t.Errorf("the dispatcher has %d threads, %d before: it waits for closes", now, before)
+			}
+			h.report(fmt.Sprintf("descriptors whose close waits, queued at %d levels", levels), maxStall)
+		})
 	}
-	h.report("descriptors whose close waits", maxStall)
+}
+
+// count returns how many descriptors (fd) or threads (task) the dispatcher has.
+func count(t *testing.T, c *cluster.Cluster, of string) int {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", c.Parts()[0].PID, of))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
 }

@@ -101,8 +101,9 @@ func TestErrors(t *testing.T) {
 		_, err = f.fetch(func(m *wire.Run) {
 			f.done(&wire.Done{Seq: m.Seq, Code: code, Text: "just so", At: 5, Op: "add", Inputs: "f32[2]"})
 		})
-		at, ok := err.(*tensor.RunError) // as it is: a session looks for its type
-		if !ok || !errors.Is(err, want) || at.Instr != 4 || at.Op != "add" || at.Inputs != "f32[2]" {
+		failed, ok := err.(*tensor.Failure) // as it is: a session looks for its type
+		at := new(tensor.RunError)
+		if !ok || !errors.As(failed.Err, &at) || !errors.Is(err, want) || at.Instr != 4 || at.Op != "add" || at.Inputs != "f32[2]" {
 			t.Errorf("%v: %#v", code, err)
 		}
 	}

@@ -58,27 +58,38 @@ var sentinels = map[wire.Code]error{
 }
 
 // failure is the error that a Done carries, nil for none.
-func failure(m *wire.Done) error {
+func failure(m *wire.Done) *tensor.Failure {
 	if m.Code == wire.CodeOK {
 		return nil
 	}
-	is := sentinels[m.Code]
-	is = cmp.Or(is, ErrRemote)
-	err := &remoteError{m.Text, is}
-	if m.At == 0 {
-		return err
+	f := &tensor.Failure{Base: m.Base, Rest: m.Rest, Err: reason(m.Code, m.Text, m.At, m.Op, m.Inputs)}
+	for i := range m.More {
+		x := &m.More[i]
+		f.More = append(f.More, &tensor.Failure{Base: x.Base, Rest: x.Rest, Err: reason(x.Code, x.Text, x.At, x.Op, x.Inputs)})
 	}
-	return &tensor.RunError{Instr: int(m.At) - 1, Op: m.Op, Inputs: m.Inputs, Err: err}
+	return f
 }
 
-// late returns the error of a batch before the one that is submitted. It drops the index
-// of the instruction, which is one of another program.
-func late(err error) error {
-	var at *tensor.RunError
-	if errors.As(err, &at) {
-		return &tensor.OpError{Op: at.Op, Inputs: at.Inputs, Err: at.Err}
+// reason is the error of a code, with the instruction that failed if at is not 0.
+func reason(code wire.Code, text string, at uint32, op, inputs string) error {
+	err := &remoteError{text, cmp.Or(sentinels[code], ErrRemote)}
+	if at == 0 {
+		return err
 	}
-	return err
+	return &tensor.RunError{Instr: int(at) - 1, Op: op, Inputs: inputs, Err: err}
+}
+
+// fails adds err, the error of a batch that no caller waits for, to late. It keeps all
+// failures of programs, and the first of other errors.
+func (p *progress) fails(err error) {
+	was, ok := p.late.(*tensor.Failure)
+	f, is := err.(*tensor.Failure)
+	switch {
+	case p.late == nil:
+		p.late = err
+	case ok && is:
+		was.Join(f)
+	}
 }
 
 // lost is the error that a Fail is.

@@ -144,23 +144,24 @@ func (e *Engine) answered(m *wire.Done) error {
 	if m.Seq > e.seq || m.Seq < w.acked {
 		return fmt.Errorf("answer to run %d; %d were sent, %d are done", m.Seq, e.seq, w.acked)
 	}
-	err := failure(m)
+	failed := failure(m)
 	if m.Seq == e.awaited {
-		if e.gotErr == nil {
-			e.gotErr = err
+		if e.gotErr == nil && failed != nil {
+			e.gotErr = failed
 		}
-		if err == nil {
+		if failed == nil {
 			if err := e.take(m, e.run.Fetch); err != nil {
 				return err
 			}
 		}
 	} else {
-		if err != nil && e.late == nil && m.Seq > e.failed { // all workers say so
-			e.late = err
+		// Several workers all say so.
+		if failed != nil && m.Seq > e.ended && (len(e.workers) == 1 || m.Seq > e.failed) {
+			e.fails(failed)
 		}
 		e.abandon(m.Results)
 	}
-	if err != nil {
+	if failed != nil {
 		e.failed = max(e.failed, m.Seq)
 	}
 	for _, h := range m.Returned {

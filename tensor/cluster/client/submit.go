@@ -58,7 +58,10 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		return nil, err
 	}
 	if e.late != nil && e.err == nil {
-		err, e.late = late(e.late), nil // the first error is the cause of the others
+		if err != nil { // the first error is the cause of the others
+			e.fails(err)
+		}
+		err, e.late = e.late, nil
 	}
 	if err != nil {
 		for _, f := range got {

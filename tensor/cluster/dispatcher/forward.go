@@ -79,6 +79,8 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		w.bytes += uint64(len(m.Body))
 		d.count(m)
 	}
+	ipc.ClosePassed(m.Files)
+	m.Files = nil
 	return true
 }
 

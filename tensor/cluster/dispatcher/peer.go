@@ -81,7 +81,7 @@ func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.Fil
 func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) (kept bool) {
 	err := p.trySend(kind, body, session, files)
 	if !errors.Is(err, ipc.ErrFull) {
-		ipc.CloseFiles(files)
+		ipc.ClosePassed(files)
 		return false
 	}
 	q := ipc.Message{Kind: kind, Body: append([]byte(nil), body...), Files: files}
@@ -99,7 +99,7 @@ func (p *peer) flush() bool {
 		if errors.Is(ipc.TrySend(p.conn, q), ipc.ErrFull) {
 			break
 		}
-		ipc.CloseFiles(q.Files)
+		ipc.ClosePassed(q.Files)
 		p.queued -= len(q.Body)
 	}
 	if n == len(p.queue) {

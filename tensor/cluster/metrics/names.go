@@ -161,12 +161,19 @@ func OfDevice(worker, device string) string {
 
 // DeviceOf returns the name of a worker's device, or nothing if no counter says it.
 func DeviceOf(c wire.Counters, worker string) string {
+	name, _ := FindDevice(c, worker)
+	return name
+}
+
+// FindDevice is DeviceOf, and reports whether a counter says the name, as of every worker
+// that takes sessions.
+func FindDevice(c wire.Counters, worker string) (name string, ok bool) {
 	for _, x := range c {
 		if name, ok := strings.CutPrefix(x.Name, OfWorker(worker, devicePrefix)); ok {
 			if name, ok = strings.CutSuffix(name, deviceSuffix); ok {
-				return name
+				return name, true
 			}
 		}
 	}
-	return ""
+	return "", false
 }

@@ -7,6 +7,7 @@
 // the time went.
 //
 //	write.go    one event as JSON and as a line
+//	ending.go   the ends of files, also on a full disk
 //	record.go   asks, takes, and has them written
 //	ranks.go    writes the events of ranks, which have no dispatcher
 //	clock.go    sets the clocks of the hosts of ranks

@@ -55,11 +55,12 @@ type File struct {
 	Processes map[int]string // names by number
 	Dropped   uint64         // events that had no room in the file
 	Lost      uint64         // events that were lost before
-	Cut       bool           // the end of the file is missing
+	Cut       bool           // the last events are missing
+	CutBy     string         // why, if the file says it
 }
 
 // Parse reads a file and checks that it is one that viewers draw. A file whose end is
-// missing, since its writer was killed, has no room or writes yet, has the events before.
+// missing, since its writer was killed or writes yet, has the events before.
 func Parse(r io.Reader) (*File, error) {
 	f := &File{Processes: map[int]string{}}
 	if err := f.read(r); err != nil {
@@ -106,11 +107,12 @@ func (f *File) read(r io.Reader) error {
 			var other struct {
 				Dropped uint64 `json:"events_dropped"`
 				Lost    uint64 `json:"events_lost"`
+				Cut     string `json:"cut"`
 			}
 			if err := d.Decode(&other); err != nil {
 				return err
 			}
-			f.Dropped, f.Lost = other.Dropped, other.Lost
+			f.Dropped, f.Lost, f.Cut, f.CutBy = other.Dropped, other.Lost, other.Cut != "", other.Cut
 		default:
 			var skipped json.RawMessage
 			if err := d.Decode(&skipped); err != nil {

@@ -39,7 +39,7 @@ type Options struct {
 	MaxBytes int64     // of each; 0: DefaultMaxBytes
 }
 
-// Recorder writes down what happens from Start until Stop.
+// Recorder writes down what happens from Start until Stop, with what is under way then.
 type Recorder struct {
 	*writer
 	begin   time.Time
@@ -142,12 +142,23 @@ func (r *Recorder) Stop() error {
 	r.stop()
 	<-r.over
 	if r.failed == nil {
-		r.failed = r.round(context.Background(), patience)
+		r.failed = r.last(context.Background())
 	}
 	r.take(true)
 	err := r.end(r.lost)
 	if r.failed != nil {
 		return r.failed
+	}
+	return err
+}
+
+// last takes what happened until now. Answers to a round that was cut off may be from
+// before the last events: then everybody is asked once more.
+func (r *Recorder) last(ctx context.Context) error {
+	owed := r.away || r.open()
+	err := r.round(ctx, patience)
+	if owed && err == nil {
+		err = r.round(ctx, patience)
 	}
 	return err
 }
@@ -165,6 +176,11 @@ func (r *Recorder) Room() (full time.Duration, bytes int64) {
 	return time.Duration(r.full), max(r.wrote+r.missing[0], r.logged+r.missing[1]) + room
 }
 
+// Kept returns how long after Start the files have all events at least, to within the
+// time between two questions. It is called after a Stop that returned an error of
+// writing.
+func (r *Recorder) Kept() time.Duration { return time.Duration(r.keptByAll()) }
+
 // run asks until ctx is done.
 func (r *Recorder) run(ctx context.Context) error {
 	for {
@@ -174,10 +190,10 @@ func (r *Recorder) run(ctx context.Context) error {
 		case <-time.After(every):
 		}
 		if err := r.round(ctx, every); err != nil {
-			if ctx.Err() != nil && r.err == nil {
-				return nil
+			if ctx.Err() != nil { // the round was cut off
+				return r.err
 			}
-			return err
+			return cmp.Or(r.err, err)
 		}
 	}
 }
@@ -312,8 +328,12 @@ func flow(session uint64, e *client.Event) string {
 	return fmt.Sprintf("%d.%s.%d", session, e.Message(), e.Number())
 }
 
-// event writes one event of a worker.
+// event writes one event of a worker. Events that ended before the trace began are left
+// out: a worker still has those of the traces before.
 func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
+	if r.at(x, e.Begin)+int64(e.Took) < 0 {
+		return
+	}
 	out := entry{phase: 'X', at: r.at(x, e.Begin), took: int64(e.Took), process: x.process, thread: threadMessages,
 		args: []arg{{key: "session", n: e.Session}, {key: "bytes", n: e.Bytes}}}
 	switch e.Kind {

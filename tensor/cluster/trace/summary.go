@@ -43,10 +43,12 @@ type Summary struct {
 	Overlapped float64 // time in which collectives ran beside other work
 	Hidden     float64 // the part of it in which programs ran
 	PerStep    PerStep
-	Matched    int    // messages found at both ends
-	Alone      int    // messages found at one end
-	Lost       uint64 // events that are not in the file
-	Cut        bool   // the end of the file is missing
+	Matched    int     // messages found at both ends
+	Alone      int     // messages found at one end
+	Lost       uint64  // events that are not in the file
+	Cut        bool    // the last events are missing
+	CutBy      string  // why, if the file says it
+	Until      float64 // seconds of the trace until its last event ended
 }
 
 // PerStep is what the client did in a step of training, between the first mark and the
@@ -73,12 +75,12 @@ type span struct{ from, to float64 }
 // Summarize computes the summary of a file.
 func Summarize(f *File) *Summary {
 	s := &summing{
-		Summary: &Summary{Lost: f.Lost + f.Dropped, Cut: f.Cut}, file: f, ops: map[string]*Item{}, phases: map[string]*Item{}, lanes: map[int]*Lane{},
+		Summary: &Summary{Lost: f.Lost + f.Dropped, Cut: f.Cut, CutBy: f.CutBy}, file: f, ops: map[string]*Item{}, phases: map[string]*Item{}, lanes: map[int]*Lane{},
 		alive: map[int]span{}, programs: map[int][]span{}, beside: map[int][]span{}, begun: map[string]*Event{},
 	}
 	s.Matched, s.Alone = f.Arrows()
 	first, last := bounds(f)
-	s.Seconds = (last - first) / 1e6
+	s.Seconds, s.Until = (last-first)/1e6, last/1e6
 	s.marks = f.pick(func(e *Event) bool { return e.Phase+e.Cat == "i"+catStepMark })
 	for i := range f.Events {
 		s.add(&f.Events[i])
@@ -387,7 +389,7 @@ func (s *Summary) Write(w io.Writer, most int) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "time\t%s\n", seconds(s.Seconds))
 	if s.Steps > 0 {
-		fmt.Fprintf(tw, "steps\t%d of %s\n", s.Steps, seconds(s.StepTime))
+		fmt.Fprintf(tw, "steps\t%d of %s, from the first loss that was read to the last\n", s.Steps, seconds(s.StepTime))
 	}
 	if s.client() != nil {
 		fmt.Fprintf(tw, "round trips\t%d\n", s.RoundTrips)
@@ -405,8 +407,11 @@ func (s *Summary) Write(w io.Writer, most int) error {
 	if s.Lost > 0 {
 		fmt.Fprintf(tw, "missing\t%d events, which are not in the file\n", s.Lost)
 	}
-	if s.Cut {
-		fmt.Fprintf(tw, "missing\tthe end of the file: the process that wrote it was killed, or writes yet, or the disk was full\n")
+	switch {
+	case s.CutBy != "":
+		fmt.Fprintf(tw, "missing\tthe events after %s: %.300q\n", seconds(s.Until), s.CutBy)
+	case s.Cut:
+		fmt.Fprintf(tw, "missing\tthe end of the file: the process that wrote it was killed, or writes yet\n")
 	}
 	fmt.Fprintf(tw, "\nprocess\tworking\twaiting\n")
 	for _, l := range s.Lanes {

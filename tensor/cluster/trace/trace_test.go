@@ -3,12 +3,15 @@ package trace_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
@@ -17,21 +20,33 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
 )
 
-// record runs so many programs on workers in this process, and returns the recorder and
-// what it wrote.
+// record runs so many programs on workers in this process, and returns the recorder of
+// them.
 func record(t *testing.T, workers, runs int, o trace.Options) *trace.Recorder {
+	t.Helper()
+	return recordIn(t, start(t, workers), workers, runs, o)
+}
+
+// start starts workers in this process.
+func start(t *testing.T, workers int) *cluster.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs") // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	ctx := context.Background()
-	c, err := cluster.Start(ctx, &cluster.Options{InProcess: true, Workers: workers, Dir: dir})
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c, err := cluster.Start(context.Background(), &cluster.Options{InProcess: true, Workers: workers, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// recordIn is record with a cluster.
+func recordIn(t *testing.T, c *cluster.Cluster, workers, runs int, o trace.Options) *trace.Recorder {
+	t.Helper()
+	ctx := context.Background()
 	m, err := client.NewMonitor(ctx, nil, c.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +102,46 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%d lines of the log: %.300s", lines, log.String())
 		}
 	}
+}
+
+// TestSecond: a trace that begins when the workers have done their work has nothing of
+// it, though they have kept it for the trace before.
+func TestSecond(t *testing.T) {
+	var first bytes.Buffer
+	c := start(t, 2)
+	recordIn(t, c, 2, 20, trace.Options{Trace: &first})
+	var file bytes.Buffer
+	m, err := client.NewMonitor(t.Context(), nil, c.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r, err := trace.Start(t.Context(), m, &trace.Options{Trace: &file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, workers, lost, _ := r.Events()
+	if before, n := programs(t, &first), programs(t, &file); before < 20 || n != 0 || workers != 2 || lost != 0 {
+		t.Errorf("%d programs, then %d, expected none; %d workers, %d events lost", before, n, workers, lost)
+	}
+}
+
+// programs counts the programs that ran in the time of a file.
+func programs(t *testing.T, file io.Reader) (n int) {
+	t.Helper()
+	f, err := trace.Parse(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range f.Events {
+		if e.Cat == "program" {
+			n++
+		}
+	}
+	return n
 }
 
 // TestFull: a file does not grow beyond its bound, is complete, and says what it lacks.
@@ -174,6 +229,120 @@ func TestCut(t *testing.T) {
 	}
 	if f, err := trace.Parse(strings.NewReader(whole)); err != nil || f.Cut || len(f.Events) != all {
 		t.Errorf("the whole file: %v, %+v, %d events", err, f, all)
+	}
+}
+
+// small is a file on a disk that has room for so many bytes.
+type small struct {
+	*os.File
+	room int64
+}
+
+var errNoRoom = errors.New("no room is left")
+
+func (f *small) Write(b []byte) (int, error) {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.File.Write(b[:max(0, min(f.room-at, int64(len(b))))])
+	if n < len(b) && err == nil {
+		err = errNoRoom
+	}
+	return n, err
+}
+
+func (f *small) WriteAt(b []byte, at int64) (int, error) {
+	if at+int64(len(b)) > f.room {
+		return 0, errNoRoom
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// smallFile makes a file on such a disk.
+func smallFile(t *testing.T, room int64) *small {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &small{f, room}
+}
+
+// recordOn runs programs until the disk of a file of events is full, and then some, and
+// returns what the files have.
+func recordOn(t *testing.T, room int64) (file, log string, kept time.Duration) {
+	t.Helper()
+	c := start(t, 1)
+	m, err := client.NewMonitor(t.Context(), nil, c.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	a, b := smallFile(t, room), smallFile(t, room)
+	r, err := trace.Start(t.Context(), m, &trace.Options{Trace: a, Log: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := client.Open(t.Context(), &client.Options{Addr: c.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for over := false; !over; {
+		if n, err := tensor.Ones(s, tensor.F32, 10).Sum().Item(); n != 10 || err != nil {
+			t.Fatal(n, err)
+		}
+		select {
+		case <-r.Done():
+			over = true
+		default:
+		}
+	}
+	if err := r.Stop(); !errors.Is(err, errNoRoom) {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		of  *small
+		has *string
+	}{{a, &file}, {b, &log}} {
+		b, err := os.ReadFile(f.of.Name())
+		if err != nil || int64(len(b)) > room {
+			t.Fatalf("%v, %d bytes of %d", err, len(b), room)
+		}
+		*f.has = string(b)
+	}
+	return file, log, r.Kept()
+}
+
+// TestFullDisk: the files of a trace whose disk is full are whole, have the events until
+// then, and say that the others are missing, and why.
+func TestFullDisk(t *testing.T) {
+	for _, room := range []int64{1 << 10, 1<<16 + 100, 1 << 17} {
+		file, log, kept := recordOn(t, room)
+		if !json.Valid([]byte(file)) {
+			t.Errorf("%d bytes: the file is no JSON: %s", room, file[max(0, len(file)-300):])
+		}
+		f, err := trace.Parse(strings.NewReader(file))
+		if err != nil || !f.Cut || f.CutBy != errNoRoom.Error() {
+			t.Fatalf("%d bytes: %v, cut by %q", room, err, f.CutBy)
+		}
+		s := trace.Summarize(f)
+		var said strings.Builder
+		if err := s.Write(&said, 1); err != nil || !strings.Contains(said.String(), "the events after ") || !strings.Contains(said.String(), errNoRoom.Error()) {
+			t.Errorf("%d bytes: %v, %s", room, err, &said)
+		}
+		if (kept > 0) != (room > 1<<16) || kept.Seconds() > s.Until+1 {
+			t.Errorf("%d bytes: all events until %v, the last one at %v s", room, kept, s.Until)
+		}
+		if want := "# the events from here on are missing: " + errNoRoom.Error() + "\n"; !strings.HasSuffix(log, "\n"+want) {
+			t.Errorf("%d bytes: the log ends %q, expected %q", room, log[max(0, len(log)-300):], want)
+		}
+	}
+	file, log, _ := recordOn(t, 60)
+	if len(file) != 60 || len(log) != 60 {
+		t.Errorf("%d and %d bytes, expected that 60 stay as they are, which have no event", len(file), len(log))
 	}
 }
 

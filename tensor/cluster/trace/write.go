@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 )
@@ -52,10 +53,12 @@ type entry struct {
 // writer writes events as they come. The zero value of json or log writes no such file.
 type writer struct {
 	json, log *bufio.Writer
-	max       int64 // bytes of each of them
-	wrote     int64 // bytes of json
+	files     [2]io.Writer // which json and log write to
+	max       int64        // bytes of each of them
+	wrote     int64        // bytes of json
 	logged    int64
 	err       error
+	kept      [2]int64 // times until which json and log took all
 	events    int
 	seq       int // of lines
 	dropped   uint64
@@ -69,7 +72,7 @@ type writer struct {
 const room = 1 << 10
 
 func newWriter(file, log io.Writer, most int64) *writer {
-	w := &writer{max: most}
+	w := &writer{max: most, files: [2]io.Writer{file, log}}
 	if file != nil {
 		w.json = bufio.NewWriterSize(file, 1<<16)
 		n, err := w.json.WriteString(opening)
@@ -112,7 +115,7 @@ func (w *writer) put(e *entry) {
 		} else {
 			w.events++
 			w.wrote += int64(len(w.buf))
-			_, w.err = w.json.Write(w.buf)
+			w.write(0, w.json, e)
 		}
 	}
 	if w.log != nil && w.err == nil && e.phase != 'M' && e.phase != 's' && e.phase != 'f' && e.phase != 'e' {
@@ -123,7 +126,7 @@ func (w *writer) put(e *entry) {
 		} else {
 			w.seq++
 			w.logged += int64(len(w.buf))
-			_, w.err = w.log.Write(w.buf)
+			w.write(1, w.log, e)
 		}
 	}
 	if lost {
@@ -134,21 +137,22 @@ func (w *writer) put(e *entry) {
 	}
 }
 
-// end makes the files whole.
-func (w *writer) end(lost uint64) error {
-	if w.json != nil {
-		if w.err == nil {
-			_, w.err = fmt.Fprintf(w.json, "\n],\"otherData\":{\"events_dropped\":%d,\"events_lost\":%d}}\n", w.dropped, lost)
-		}
-		w.err = errors.Join(w.err, w.json.Flush())
+// write writes what buf has of an event to the file of that number.
+func (w *writer) write(n int, to *bufio.Writer, e *entry) {
+	if _, w.err = to.Write(w.buf); w.err == nil && to.Buffered() < len(w.buf) {
+		w.kept[n] = e.at
 	}
-	if w.log != nil {
-		if w.err == nil && w.dropped+lost > 0 {
-			_, w.err = fmt.Fprintf(w.log, "# %d events had no room here or in the trace, %d were lost before\n", w.dropped, lost)
+}
+
+// keptByAll returns a time until which each file took all.
+func (w *writer) keptByAll() int64 {
+	kept := int64(math.MaxInt64)
+	for n, to := range []*bufio.Writer{w.json, w.log} {
+		if to != nil {
+			kept = min(kept, w.kept[n])
 		}
-		w.err = errors.Join(w.err, w.log.Flush())
 	}
-	return w.err
+	return max(kept, 0)
 }
 
 // appendText appends a JSON string.

@@ -178,7 +178,7 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 	b.stats.runs.Add(1)
 	b.usage.runs++
 	b.results.begin()
-	*done = wire.Done{Session: b.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
+	*done = wire.Done{Session: b.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0], Base: run.Base, More: done.More[:0]}
 	b.stops.begin(run.Seq)
 	err := b.guard(ctx, r, run, done)
 	if err != nil {
@@ -190,7 +190,11 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 			return lost // of the worker: what it says to all sessions is the answer
 		}
 		b.results.revoke()
-		explain(done, err)
+		if b.together() {
+			explain(done, err)
+		} else {
+			explainAll(done, err)
+		}
 	}
 	for _, h := range run.Forget {
 		b.programs.forget(tensor.Hash(h), &b.monitor)
@@ -277,6 +281,6 @@ func lateFailure(err error, run *wire.Run) *device.Failure {
 func (b *base) answerLate(ctx context.Context, late *device.Failure, run *wire.Run) error {
 	b.stats.errors.Add(1)
 	m := wire.Done{Session: b.id, Seq: run.Seq - 1}
-	explain(&m, late.Err)
+	explainAll(&m, late)
 	return b.replies.send(ctx, wire.KindDone, &m)
 }

@@ -30,9 +30,10 @@ type carrier struct {
 	// ctx is the context of calls of the groups. It is cancelled when the session ends.
 	ctx context.Context
 
-	next   uint64   // id of the next value in the space; the worker chooses its ids
-	ids    []uint64 // ids of the values of the plan that runs, by shard.Var
-	ballot []byte   // memory for votes that travel with a value
+	some   someFailed // of the plan that runs
+	next   uint64     // id of the next value in the space; the worker chooses its ids
+	ids    []uint64   // ids of the values of the plan that runs, by shard.Var
+	ballot []byte     // memory for votes that travel with a value
 
 	// took is how long collectives ran, hidden the part of it in which the worker did not
 	// wait for them.
@@ -48,6 +49,7 @@ type movement struct {
 	began    time.Time        // zero while the worker does not measure
 	moved    int64            // bytes sent
 
+	lacks   bool           // this worker lacks the value, and sends meaningless bytes
 	near    bool           // the devices move the values, without host memory
 	pending device.Pending // the result, if near
 	flight  *flight        // of a transfer, if near
@@ -83,7 +85,8 @@ func (u *movement) release() {
 //
 // If failed is not nil, carry runs no program: it only takes part in the collectives,
 // with meaningless bytes, and returns that error. It does the same after a first failure
-// of its own. An error that is errTeam ends the session.
+// of its own. With a *someFailed it returns the outputs that do not depend on the
+// failures, and 0 for the others. An error that is errTeam ends the session.
 func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
 	if cap(c.ids) < r.values {
 		c.ids = make([]uint64, r.values)
@@ -103,6 +106,7 @@ func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scala
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
+	c.some.all = nil
 	first := c.next // values that are made here have ids from here on
 	pending := map[int][]movement{}
 	for i := range r.steps {
@@ -135,7 +139,19 @@ func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scala
 		c.freeFrom(first, nil)
 		return make([]uint64, len(r.plan.Outputs)), originError(failed, r.steps)
 	}
-	return c.outputs(r, ids, first)
+	if outs, err = c.outputs(r, ids, first); err == nil && len(c.some.all) > 0 {
+		err = &someFailed{c.some.all}
+	}
+	return outs, err
+}
+
+// lacks reports whether a failure of this worker prevented the value.
+func (c *carrier) lacks(id uint64) bool {
+	if len(c.some.all) == 0 {
+		return false
+	}
+	_, exists := c.space.Lookup(id)
+	return !exists
 }
 
 // outputs returns the ids of a plan's outputs, a different one for each (see unique). It
@@ -143,7 +159,7 @@ func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scala
 func (c *carrier) outputs(r *rankPlan, ids []uint64, first uint64) (outs []uint64, err error) {
 	outs = make([]uint64, len(r.plan.Outputs))
 	for i, o := range r.plan.Outputs {
-		if err == nil && o.Stage == r.stage {
+		if err == nil && o.Stage == r.stage && !c.lacks(ids[o.Var]) {
 			outs[i], err = c.unique(ids[o.Var], first, outs[:i])
 		}
 	}
@@ -205,7 +221,12 @@ func (c *carrier) runStep(step *planStep, ids []uint64, scalars []float64) error
 	step.first = c.next
 	c.next += uint64(len(run.Program.Instrs))
 	if err := c.runProgram(step.program, step.hash, step.first, step.inputs, step.scalars); err != nil {
-		return step.origin(err)
+		err = step.origin(err)
+		some, ok := err.(*someFailed)
+		if !ok {
+			return err
+		}
+		c.some.all = append(c.some.all, some.all...)
 	}
 	for _, k := range run.Kept {
 		ids[k.Var] = step.first + uint64(k.Instr)
@@ -214,8 +235,18 @@ func (c *carrier) runStep(step *planStep, ids []uint64, scalars []float64) error
 }
 
 // origin returns the error of a step's program. If it names an instruction, the result
-// names instead that of the client's program from which the instruction was made.
+// names the instruction of the client's program from which that was made. A failure with
+// Rest becomes a *someFailed, without the failures that name no instruction.
 func (step *planStep) origin(err error) error {
+	if f, ok := err.(*device.Failure); ok && f.Rest && f.Base == step.first {
+		some := new(someFailed)
+		for _, x := range append([]*device.Failure{f}, f.More...) {
+			if at, ok := step.origin(x.Err).(*tensor.RunError); ok {
+				some.all = append(some.all, asAgreed(at))
+			}
+		}
+		return some
+	}
 	var at *tensor.RunError
 	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(step.Run.Origin) {
 		return &tensor.RunError{Instr: step.Run.Origin[at.Instr], Op: at.Op, Inputs: at.Inputs, Err: at.Err}
@@ -253,7 +284,7 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 		m, u := &x.Moves[k], &all[k]
 		r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Send: m.Send, Recv: m.Recv}
 		in, out := m.InShape.Elems()*size, m.OutShape.Elems()*size
-		if failed == nil {
+		if u.lacks = c.lacks(ids[m.In]); failed == nil && !u.lacks {
 			failed = c.buffers(u, ids[m.In], out, step.dead[k], x.Kind == protocol.AllReduce)
 		}
 		r.Src, r.Dst = bytesOr(u.src, in), bytesOr(u.dst, out)
@@ -298,7 +329,7 @@ func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint6
 		return []movement{*u}, failed
 	}
 	n := m.InShape.Elems() * size
-	if failed == nil {
+	if u.lacks = c.lacks(ids[m.In]); failed == nil && !u.lacks {
 		failed = c.buffers(u, ids[m.In], 0, false, false)
 	}
 	c.sends(u, pipe, int64(n))
@@ -397,7 +428,7 @@ func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed
 			u.release()
 			continue
 		}
-		if broken != nil || *failed != nil {
+		if broken != nil || *failed != nil || u.lacks {
 			u.release()
 			continue
 		}

@@ -155,5 +155,6 @@
 //	session.go scheduler.go       all kinds of sessions; the next message to handle
 //	listen.go                     the dispatcher's messages while a program runs
 //	watch.go trim.go              answers to Watch; memory that goes back when it is idle
+//	rest.go                       what several workers keep of a program that failed
 //	reconnect.go worker.go        another dispatcher; the worker
 package worker

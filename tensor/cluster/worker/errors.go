@@ -6,6 +6,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 var (
@@ -61,6 +62,19 @@ type agreedError struct{ wire.Done }
 
 func (e *agreedError) Error() string { return e.Text }
 
+// someFailed is the failure of instructions of a client's program that several workers
+// run. The results which do not depend on them exist.
+type someFailed struct{ all []*agreedError }
+
+func (e *someFailed) Error() string { return e.all[0].Text }
+
+// asAgreed returns err in the form in which all workers report it.
+func asAgreed(err error) *agreedError {
+	e := new(agreedError)
+	explain(&e.Done, err)
+	return e
+}
+
 // codes are the errors that keep their identity on the way to the client.
 var codes = []struct {
 	err  error
@@ -93,6 +107,14 @@ func explain(done *wire.Done, err error) {
 	done.Results = done.Results[:0]
 	done.Code = codeOf(err)
 	var agreed *agreedError
+	var some *someFailed
+	if errors.As(err, &some) {
+		done.Rest = true
+		for _, x := range some.all[1:min(len(some.all), 1+wire.MaxFailures)] {
+			done.More = append(done.More, moreOf(done.Base, true, x))
+		}
+		err = some.all[0]
+	}
 	if errors.As(err, &agreed) {
 		done.Code, done.Text, done.At, done.Op, done.Inputs = agreed.Code, agreed.Text, agreed.At, agreed.Op, agreed.Inputs
 		return
@@ -103,6 +125,27 @@ func explain(done *wire.Done, err error) {
 		err = at.Err
 	}
 	done.Text = wire.CutText(err.Error())
+}
+
+// explainAll is explain for a session that has only this worker. Its space runs the
+// client's own programs, so their numbers and ids are those of the client.
+func explainAll(done *wire.Done, err error) {
+	explain(done, err)
+	var f *device.Failure
+	if !errors.As(err, &f) {
+		return
+	}
+	done.Base, done.Rest = f.Base, f.Rest
+	for _, x := range f.More[:min(len(f.More), wire.MaxFailures)] {
+		done.More = append(done.More, moreOf(x.Base, x.Rest, x.Err))
+	}
+}
+
+// moreOf returns err as a further failure of an answer.
+func moreOf(base uint64, rest bool, err error) wire.Failure {
+	var d wire.Done
+	explain(&d, err)
+	return wire.Failure{Base: base, Rest: rest, Code: d.Code, Text: wire.CutMore(d.Text), At: d.At, Op: wire.CutMore(d.Op), Inputs: wire.CutMore(d.Inputs)}
 }
 
 // failureCode returns the code by which a client is told that its session ended.

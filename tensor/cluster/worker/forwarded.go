@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -45,7 +46,12 @@ func (s *forwarded) execute(ctx context.Context, run *wire.Run, done *wire.Done)
 		dropDonated(s.space, p.parsed, run.Inputs)
 	}
 	if err == nil {
-		if err = s.fetch(ctx, run, done); err != nil && p != nil {
+		err = s.fetch(ctx, run, done)
+		var f *device.Failure
+		switch failed := errors.As(err, &f); {
+		case !failed && errors.Is(err, tensor.ErrUnknown): // of a value that is fetched
+			err = &device.Failure{Base: run.Base, Err: err, Rest: true}
+		case err != nil && p != nil && !(failed && f.Rest):
 			dropResults(s.space, p.parsed, run.Base)
 		}
 	}

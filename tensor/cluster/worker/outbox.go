@@ -78,7 +78,7 @@ func (o *outbox) trySend(kind uint32, m wire.Message, files ...*os.File) error {
 func (o *outbox) post(kind uint32, m wire.Message, files ...*os.File) error {
 	err := o.trySend(kind, m, files...)
 	if !errors.Is(err, ipc.ErrFull) {
-		ipc.CloseFiles(files)
+		ipc.ClosePassed(files)
 		return err
 	}
 	o.mu.Lock()
@@ -95,7 +95,7 @@ func (o *outbox) flush() error {
 		if err := ipc.TrySend(o.conn, o.posted[0]); err != nil {
 			return err
 		}
-		ipc.CloseFiles(o.posted[0].Files)
+		ipc.ClosePassed(o.posted[0].Files)
 		o.posted = o.posted[1:]
 	}
 	o.pending.Store(false)

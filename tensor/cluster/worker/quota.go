@@ -87,11 +87,10 @@ func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []
 		return err
 	}
 	err := l.Space.Run(p, base, inputs, scalars, stop)
-	if err == nil {
-		for i, in := range prog.Instrs {
-			if in.Keep {
-				l.count(base+uint64(i), prog.Shapes[in.Shape].Elems()*in.DType.Size())
-			}
+	for i, in := range prog.Instrs {
+		id := base + uint64(i)
+		if _, exists := l.Space.Lookup(id); in.Keep && exists {
+			l.count(id, prog.Shapes[in.Shape].Elems()*in.DType.Size())
 		}
 	}
 	for i, e := range prog.Externals {

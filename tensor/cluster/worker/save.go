@@ -10,6 +10,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/device"
 )
@@ -151,7 +152,7 @@ func (x *saving) write(n int) (more bool, err error) {
 			}
 			x.sum.Write(b)
 			if _, err := x.file.WriteAt(b, x.off); err != nil {
-				return false, fmt.Errorf("writing file %d of %d: %w", x.reply.Rank+1, len(x.m.Bases), fileError(err))
+				return false, fmt.Errorf("writing file %d of %d: %w", x.reply.Rank+1, len(x.m.Bases), limits.Written(fmt.Sprint("/proc/self/fd/", x.file.Fd()), fileError(err)))
 			}
 			x.done += len(b)
 			x.off += int64(len(b))

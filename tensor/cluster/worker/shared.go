@@ -193,21 +193,15 @@ func (s *shared) execute(_ context.Context, run *wire.Run, done *wire.Done) erro
 			err = failed // the other uploads exist all the same
 		}
 	}
-	outs := 0
 	if p != nil {
-		outs, err = s.program(s.ctx, p, run, err)
-	}
-	if !ends(err) {
-		err = s.complete(s.ctx, run, p != nil, err)
+		err = s.runAndComplete(p, run, err)
+	} else {
+		err = s.complete(s.ctx, run, false, err)
 	}
 	if ends(err) {
 		return err
 	}
-	if err != nil {
-		for i := range outs {
-			s.forget(run.Base + uint64(i))
-		}
-	} else {
+	if err == nil {
 		err = s.show(run, done) // an error of this worker alone, which changes no books
 	}
 	for _, id := range run.Frees {
@@ -263,13 +257,6 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		for i, e := range p.parsed.Externals {
-			if e.Donated {
-				s.forget(run.Inputs[i])
-			}
-		}
-	}()
 	began, rewritten := s.monitor.now(), s.traffic.rewritten
 	r, err := s.planOf(p, ins)
 	if err != nil {
@@ -294,6 +281,14 @@ func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed 
 	made, err := s.carry(ctx, r, ids, run.Scalars, failed)
 	if ends(err) {
 		return 0, err
+	}
+	if some, ok := err.(*someFailed); ok {
+		gone := some.dependents(p.parsed)
+		for i, o := range r.plan.Outputs {
+			if made[i] == 0 && o.Stage == s.stage && !gone[o.Instr] {
+				err = some.all[0] // no result can be told from the others
+			}
+		}
 	}
 	for i, o := range r.plan.Outputs {
 		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, stage: o.Stage, layout: o.Layout, lies: true, id: made[i]}

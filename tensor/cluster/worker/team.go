@@ -340,7 +340,7 @@ func (t *team) close(conns func() []localConn) {
 		t.mu.Lock()
 		for _, m := range t.meets {
 			if m.file != nil {
-				m.file.Close()
+				ipc.CloseFiles([]*os.File{m.file})
 			}
 		}
 		t.mu.Unlock()

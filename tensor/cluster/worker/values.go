@@ -35,10 +35,11 @@ type placed struct {
 	lies   bool   // stage and layout are decided
 	id     uint64 // of this rank's part in the space; 0 if it is not there
 
-	whole  *shm.Block // an upload of which no part was made yet; nil if it has no bytes
-	mine   bool       // whole is this worker's part alone, as the client sent it
-	own    bool       // it is going to be updated, and may not lie in the client's memory
-	failed error      // why this worker has no part: a batch that reads the value fails
+	whole   *shm.Block // an upload of which no part was made yet; nil if it has no bytes
+	mine    bool       // whole is this worker's part alone, as the client sent it
+	own     bool       // programs update it, so it must not lie in the client's memory
+	standIn bool       // it stands for a value that does not exist, for one program
+	failed  error      // why this worker has no part: a batch that reads the value fails
 }
 
 // bytes returns the size of the whole value.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,9 +35,9 @@ const (
 	rideBytes = 4 << 10
 )
 
-// agree returns nil if err is nil on all workers of the session, otherwise the failure of
-// the lowest rank that has one: the same error on all. It returns errTeam if they cannot
-// agree.
+// agree returns nil if err is nil on all workers of the session, otherwise the same error
+// on all: the failure of the lowest rank of which no result exists, or the failures of
+// instructions on all workers. It returns errTeam if they cannot agree.
 func (c *carrier) agree(ctx context.Context, err error) error {
 	for _, g := range c.voters() {
 		var vote [1]byte
@@ -56,8 +57,8 @@ func (c *carrier) agree(ctx context.Context, err error) error {
 	return err
 }
 
-// findFailure returns the failure of the lowest rank of g that has one, after a vote
-// found that there is one. err is this worker's.
+// findFailure returns the failure on which the workers of g agree, after a vote found
+// that there is one. err is this worker's.
 func (c *carrier) findFailure(ctx context.Context, g *collective.Group, err error) error {
 	n := g.Size()
 	mine, all := make([]byte, ballotBytes), make([]byte, ballotBytes*n)
@@ -70,16 +71,38 @@ func (c *carrier) findFailure(ctx context.Context, g *collective.Group, err erro
 	if err := c.call(ctx, &r, g); err != nil {
 		return fmt.Errorf("%w: %w", errTeam, err)
 	}
+	var some someFailed
 	for i := range n {
 		if b := all[i*ballotBytes:][:ballotBytes]; b[0]|b[1] != 0 {
 			agreed := new(agreedError)
 			if err := agreed.parse(b); err != nil {
 				return err
 			}
-			return agreed
+			if !agreed.Rest {
+				return agreed
+			}
+			some.join(agreed)
 		}
 	}
+	if len(some.all) > 0 {
+		return &some
+	}
 	return fmt.Errorf("%w: a vote found that a batch failed, and no worker reports a failure", errTeam)
+}
+
+// join adds the failures that a worker reports, in the order of the instructions.
+func (e *someFailed) join(d *agreedError) {
+	add := func(x *agreedError) {
+		i, found := slices.BinarySearchFunc(e.all, x.At, func(y *agreedError, at uint32) int { return cmp.Compare(y.At, at) })
+		if !found {
+			e.all = slices.Insert(e.all, i, x)
+		}
+	}
+	for _, m := range d.More {
+		add(&agreedError{wire.Done{Code: m.Code, Text: m.Text, At: m.At, Op: m.Op, Inputs: m.Inputs}})
+	}
+	d.More = nil
+	add(d)
 }
 
 // rides reports whether the vote may be an element of the collective that r, a
@@ -175,6 +198,14 @@ func appendBallot(dst []byte, err error) []byte {
 	var d wire.Done
 	explain(&d, err)
 	b := wire.Append(nil, &d)
+	if len(b) > ballotBytes-2 {
+		for i := range d.More { // the failures are told without their reasons
+			d.More[i].Text, d.More[i].Inputs = "", ""
+		}
+		if b = wire.Append(b[:0], &d); len(b) > ballotBytes/2 && len(d.More) > 0 {
+			d.Rest, d.More = false, nil // too many: the program fails as a whole
+		}
+	}
 	for len(b) > ballotBytes-2 {
 		d.Text, d.Inputs = d.Text[:len(d.Text)/2], d.Inputs[:len(d.Inputs)/2]
 		b = wire.Append(b[:0], &d)

@@ -62,6 +62,14 @@ func (m *Done) append(dst []byte) []byte {
 		dst = append(binary.AppendUvarint(dst, uint64(len(m.Op))), m.Op...)
 		dst = append(binary.AppendUvarint(dst, uint64(len(m.Inputs))), m.Inputs...)
 	}
+	if m.Code != CodeOK {
+		dst = binary.LittleEndian.AppendUint64(dst, m.Base)
+		dst = appendBool(dst, m.Rest)
+		dst = binary.AppendUvarint(dst, uint64(len(m.More)))
+		for i := range m.More {
+			dst = m.More[i].append(dst)
+		}
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(m.Results)))
 	dst = binary.AppendUvarint(dst, uint64(len(m.Returned)))
 	last := uint64(0)
@@ -74,6 +82,20 @@ func (m *Done) append(dst []byte) []byte {
 		dst = r.Value.append(dst)
 	}
 	dst = appendHandles(dst, m.Returned)
+	return dst
+}
+
+// append appends what walk visits.
+func (m *Failure) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, m.Base)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(m.Code))
+	dst = appendBool(dst, m.Rest)
+	dst = append(binary.AppendUvarint(dst, uint64(len(m.Text))), m.Text...)
+	dst = binary.AppendUvarint(dst, uint64(m.At))
+	if m.At != 0 {
+		dst = append(binary.AppendUvarint(dst, uint64(len(m.Op))), m.Op...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(m.Inputs))), m.Inputs...)
+	}
 	return dst
 }
 

@@ -7,6 +7,8 @@ import "github.com/ringside-go/ringside/ipc/encoding"
 //	session uint64, seq uint64, code uint32, rank, calls, moved, plans, took and hidden as
 //	uvarints, text, at uvarint,
 //	if at is not 0: op text, inputs text;
+//	if code is not 0: base uint64, rest uint8 (0 or 1), more uvarint, then of each
+//	failure: base uint64, code uint32, rest uint8, text, at, op and inputs as above;
 //	results uvarint, returned uvarint,
 //	then of each result: id uvarint (as the difference to the result before),
 //	layout uvarint, value;
@@ -27,9 +29,25 @@ type Done struct {
 	At uint32
 	Op string // of that instruction, at most MaxName bytes; empty when At is 0
 	// dtypes and shapes of its arguments, at most MaxText bytes; empty when At is 0
-	Inputs   string
+	Inputs string
+	// the Base of the Run that failed; 0: that of this Run. An engine that computes late
+	// tells the failure of an earlier one
+	Base     uint64
+	Rest     bool      // results that do not depend on the failures exist
+	More     []Failure // further failures of that program, and of later ones
 	Results  []Result
 	Returned []Handle // blocks of uploads that the worker no longer uses
+}
+
+// Failure is one more failure that a Done tells. Its fields are as those of Done.
+type Failure struct {
+	Base   uint64
+	Code   Code
+	Rest   bool
+	Text   string
+	At     uint32
+	Op     string
+	Inputs string
 }
 
 // Result is a tensor that the Run asked for. A handle in it is leased: Returns of a later
@@ -44,6 +62,15 @@ type Result struct {
 	Layout uint8
 	Value
 }
+
+// MaxFailures is the most failures that a Done has in More. With texts of MaxMore bytes
+// at most they fit into the smallest ring.
+const (
+	MaxFailures = 64
+	MaxMore     = 256
+)
+
+const minFailure = 8 + 4 + 1 + 1 + 1
 
 // maxAt is more instructions than MaxProgram bytes hold.
 const maxAt = MaxProgram
@@ -67,6 +94,17 @@ func (m *Done) walk(w *encoding.Walk) {
 	case w.Parses():
 		m.Op, m.Inputs = "", ""
 	}
+	switch {
+	case m.Code != CodeOK:
+		w.U64("Base", &m.Base)
+		w.Bool("Rest", &m.Rest)
+		encoding.List(w, "More", &m.More, MaxFailures, minFailure)
+		for i := range m.More {
+			m.More[i].walk(w)
+		}
+	case w.Parses():
+		m.Base, m.Rest, m.More = 0, false, m.More[:0]
+	}
 	encoding.List(w, "Results", &m.Results, MaxResults, 2+minValue)
 	encoding.List(w, "Returned", &m.Returned, MaxReturns, HandleBytes)
 	last := uint64(0)
@@ -82,6 +120,21 @@ func (m *Done) walk(w *encoding.Walk) {
 		r.Value.walk(w, "Results")
 	}
 	walkHandles(w, "Returned", m.Returned)
+}
+
+func (m *Failure) walk(w *encoding.Walk) {
+	w.U64("More.Base", &m.Base)
+	w.U32("More.Code", (*uint32)(&m.Code))
+	w.Bool("More.Rest", &m.Rest)
+	w.Text("More.Text", &m.Text, MaxMore)
+	w.Number("More.At", &m.At, maxAt)
+	switch {
+	case m.At != 0:
+		w.Text("More.Op", &m.Op, MaxMore)
+		w.Text("More.Inputs", &m.Inputs, MaxMore)
+	case w.Parses():
+		m.Op, m.Inputs = "", ""
+	}
 }
 
 func walkHandles(w *encoding.Walk, field string, handles []Handle) {

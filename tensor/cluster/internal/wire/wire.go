@@ -133,6 +133,9 @@ type Hash [HashBytes]byte
 // CutText returns s shortened to at most MaxText bytes.
 func CutText(s string) string { return encoding.CutText(s) }
 
+// CutMore returns s shortened to at most MaxMore bytes.
+func CutMore(s string) string { return encoding.Cut(s, MaxMore) }
+
 // Session returns the session id that body begins with; false for a body too short.
 func Session(body []byte) (uint64, bool) {
 	if len(body) < SessionBytes {

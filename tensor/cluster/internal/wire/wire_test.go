@@ -76,7 +76,8 @@ func messages() []encodingtest.Message {
 		of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")}),
 		plainRun("Run", sampleRun()),
 		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
-			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
+			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]", Base: 900, Rest: true,
+			More: []Failure{{Base: 900, Code: CodeIndex, Rest: true, Text: "7 at place 1", At: 18, Op: "gather", Inputs: "f32[2]"}, {Base: 950, Code: CodeUnknownID, Text: "id 917"}},
 			Results: []Result{
 				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
 				{ID: 998, Layout: 0x21, Value: Value{DType: 2, Dims: []int{128, 64, 3}, Handle: sampleHandle(4)}},
@@ -140,7 +141,7 @@ func TestSession(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, m := range messages() {
 		if d, ok := m.Value.(*Done); ok {
-			d.Text, d.At, d.Op, d.Inputs = "", 0, "", ""
+			d.Code, d.Text, d.At, d.Op, d.Inputs, d.Base, d.Rest, d.More = CodeOK, "", 0, "", "", 0, false, nil
 		}
 		b := m.Append(nil, m.Value)
 		got := m.Fresh()
@@ -226,6 +227,8 @@ func TestLimits(t *testing.T) {
 		{"a long token", Append(nil, &Link{Token: long(MaxKey + 1)}), new(Link)},
 		{"a late link", Append(nil, &Link{Round: MaxLinkRounds}), new(Link)},
 		{"a link to nobody", Append(nil, &Link{Rank: MaxWorkers}), new(Link)},
+		{"failures", Append(nil, &Done{Code: CodeIndex, More: make([]Failure, MaxFailures+1)}), new(Done)},
+		{"a long failure", Append(nil, &Done{Code: CodeIndex, More: []Failure{{Text: string(long(MaxMore + 1))}}}), new(Done)},
 		{"results", Append(nil, &Done{Results: make([]Result, MaxResults+1)}), new(Done)},
 		{"returned", Append(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), new(Done)},
 	} {
