@@ -18,7 +18,7 @@ func T(t *Tensor) Arg {
 // a scalar.
 //
 //go:noinline
-func none() *Tensor { return &Tensor{v: &value{}} }
+func none() *Tensor { return &Tensor{v: &value{sized: unsized}} }
 
 // S makes a number an argument.
 func S(f float64) Arg { return Arg{f: f} }
@@ -29,7 +29,7 @@ func S(f float64) Arg { return Arg{f: f} }
 func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
 	if s == nil { // that of a tensor that is nil or stands for an error
 		for _, a := range args {
-			if a.t != nil && a.t.v.err != nil {
+			if a.t != nil && a.t.v.failed() != nil {
 				return a.t
 			}
 		}
@@ -44,30 +44,43 @@ func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
 
 func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
 	for _, a := range args {
-		if a.t != nil && a.t.v.err != nil {
+		if a.t != nil && a.t.v.failed() != nil {
 			if a.t.v.s == nil { // it is the error of no session yet
-				return poisoned(s, s.fail(a.t.v.err))
+				return poisoned(s, s.fail(a.t.v.failed()))
 			}
-			return poisoned(s, a.t.v.err)
+			return poisoned(s, a.t.v.failed())
 		}
 	}
 	s.room()
-	m, err := s.rec.record(op, ints, args)
+	r, marks := &s.rec, len(s.rec.sites)
+	r.graph = needsGraph(s, op, args)
+	v, err := r.record(op, ints, args)
 	if err != nil {
 		return poisoned(s, s.fail(opError(op, args, err)))
 	}
+	if len(r.sites) > marks { // called here, where the stack is shortest
+		r.sites[marks].site = callersOf(s, &r.places.near[op])
+	}
 	s.stats.Ops++
 	s.stats.Live++
-	s.own(m)
-	if s.noGrad == 0 && op.Info().Gradient != NoGradient && m.dtype.IsFloat() {
-		for _, a := range args {
-			if a.t != nil && (a.t.requires || a.t.node != nil) {
-				m.Tensor.node = newNode(op, ints, args, m)
-				break
-			}
+	s.own(v)
+	if r.room != nil {
+		v.handle.node = r.room.fill(op, ints, args, v)
+	}
+	return &v.handle
+}
+
+// needsGraph reports whether the result of an operation gets a node, if it is a float.
+func needsGraph(s *Session, op Op, args []Arg) bool {
+	if s.noGrad > 0 || !op.Valid() || op.Info().Gradient == NoGradient {
+		return false
+	}
+	for _, a := range args {
+		if a.t != nil && (a.t.requires || a.t.node != nil) {
+			return true
 		}
 	}
-	return &m.Tensor
+	return false
 }
 
 // room flushes a program that is almost full. An error sticks to the session.
@@ -78,10 +91,10 @@ func (s *Session) room() {
 }
 
 // own gives a new value to the innermost scope, or to its handle if there is none.
-func (s *Session) own(m *made) {
+func (s *Session) own(v *value) {
 	if s.scope != nil {
-		s.scope.add(&m.value)
+		s.scope.add(v)
 	} else {
-		m.Tensor.owns = true
+		v.handle.owns = true
 	}
 }

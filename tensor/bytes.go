@@ -37,8 +37,8 @@ func (t *Tensor) ViewBytes(f func([]byte) error) error {
 // closed, see Lender.
 func (t *Tensor) Pin() (b []byte, release func(), err error) {
 	s := t.v.s
-	if s == nil && t.v.err != nil {
-		return nil, nil, t.v.err
+	if s == nil && t.v.failed() != nil {
+		return nil, nil, t.v.failed()
 	}
 	if err := s.enter("read"); err != nil {
 		return nil, nil, err

@@ -63,52 +63,61 @@ type stack struct {
 // for packages that record much for one call. Calls nest; the outermost one counts.
 func OnePlace(s *Session, f func()) {
 	if s.rec.site == nil {
-		site := callersOf(s)
+		site := callersOf(s, &s.rec.places.near[OpInvalid])
 		s.rec.site = &site
 		defer func() { s.rec.site = nil }()
 	}
 	f()
 }
 
-// callersOf returns the stack of the caller's caller, or the place that the Site of s's
-// options returns, or that of OnePlace.
-func callersOf(s *Session) stack {
+// callersOf returns the place of a running OnePlace, otherwise that which the Site of s's
+// options returns, otherwise the stack of the caller's caller. near is as for callers.
+func callersOf(s *Session, near *uint8) stack {
 	if s.rec.site != nil {
 		return *s.rec.site
 	}
 	if s.site != nil {
 		return stack{text: s.site()}
 	}
-	return s.rec.places.callers()
+	return s.rec.places.callers(near)
 }
 
-// nearCallers is how many callers are looked at before all: most operations have one
-// outside the tensor packages among as many, and each one takes time.
-const nearCallers = 10
-
-// places knows which callers are outside the tensor packages, by the address of the call.
-type places map[uintptr]bool
+// places remembers which callers are outside the tensor packages, by the address of the
+// call. For each operation it remembers how many callers to look at until one is outside:
+// looking at more takes time.
+type places struct {
+	known map[uintptr]bool
+	near  [opLimit]uint8 // by operation; OpInvalid stands for OnePlace
+	large uint8          // the same for largeValues
+}
 
 // callers returns the stack of the caller's caller, or the innermost part of it that has
-// a caller outside the tensor packages.
-func (p places) callers() (c stack) {
+// a caller outside the tensor packages. It looks at near callers first. If none of these
+// is outside, it looks at all, and sets near to the number that it needed.
+func (p *places) callers(near *uint8) (c stack) {
 	const skip = 3 // runtime.Callers, this and callersOf
-	c.n = runtime.Callers(skip, c.pcs[:nearCallers])
+	c.n = runtime.Callers(skip, c.pcs[:*near])
 	for i := c.n - 1; i >= 0; i-- {
 		if p.outside(c.pcs[i]) {
 			return c
 		}
 	}
 	c.n = runtime.Callers(skip, c.pcs[:])
+	for i, pc := range c.pcs[:c.n] {
+		if p.outside(pc) {
+			*near = uint8(i + 1)
+			break
+		}
+	}
 	return c
 }
 
 // outside reports whether a call at pc is outside the tensor packages.
-func (p places) outside(pc uintptr) bool {
-	is, known := p[pc]
+func (p *places) outside(pc uintptr) bool {
+	is, known := p.known[pc]
 	if !known {
 		is = stack{pcs: [32]uintptr{pc}, n: 1}.String() != ""
-		p[pc] = is
+		p.known[pc] = is
 	}
 	return is
 }

@@ -23,7 +23,7 @@ func TestSiteOfDeepCalls(t *testing.T) {
 	}
 	inside := func(f func()) { s.Scope(func(*Scope) { f() }) }
 	for range 2 {
-		for _, n := range []int{0, 5, nearCallers, 40} {
+		for _, n := range []int{0, 5, 10, 40} {
 			for name, f := range map[string]func(){
 				"an operation":       func() { x.IndexSelect(0, i) },
 				"one within a scope": func() { inside(func() { Embedding(x, i) }) },
@@ -39,28 +39,29 @@ func TestSiteOfDeepCalls(t *testing.T) {
 	}
 }
 
-// TestSiteBeyondNearCallers: callers far away are looked at where none of the near ones
-// is outside the tensor packages, and only then.
-func TestSiteBeyondNearCallers(t *testing.T) {
-	const n = 2 * nearCallers
-	near, inside := calledThrough(places{}, n), places{}
-	if near.n != nearCallers {
-		t.Errorf("%d callers, expected the %d near ones alone", near.n, nearCallers)
+// TestNearCallers: after all callers were looked at once, only those that are needed are,
+// or all again if none of them is outside the tensor packages.
+func TestNearCallers(t *testing.T) {
+	p, near := places{known: map[uintptr]bool{}}, uint8(0)
+	if all := calledThrough(&p, &near, 10); all.n <= 10 || near != 1 {
+		t.Errorf("%d callers, then %d; expected all, then 1", all.n, near)
 	}
-	for _, pc := range near.pcs[:near.n] {
-		inside[pc] = false
+	first := calledThrough(&p, &near, 10)
+	if first.n != 1 {
+		t.Errorf("%d callers, expected 1", first.n)
 	}
-	if far := calledThrough(inside, n); far.n <= n {
-		t.Errorf("%d callers, expected more than the %d inside", far.n, n)
+	p.known[first.pcs[0]] = false
+	if all := calledThrough(&p, &near, 10); all.n <= 10 || near != 2 {
+		t.Errorf("%d callers, then %d; expected all, then 2", all.n, near)
 	}
 }
 
 // calledThrough returns the stack of a call through n functions.
-func calledThrough(p places, n int) stack {
+func calledThrough(p *places, near *uint8, n int) stack {
 	if n > 0 {
-		return calledThrough(p, n-1)
+		return calledThrough(p, near, n-1)
 	}
-	return func() stack { return p.callers() }()
+	return func() stack { return p.callers(near) }()
 }
 
 // TestCallError: an error of another package gets the place of the call once, in Go or in

@@ -1,9 +1,8 @@
 package tensor
 
-// leafInts returns the attributes of an operation that makes a tensor: dtype, extra,
-// shape.
-func leafInts(d DType, extra []int64, shape []int) []int64 {
-	ints := make([]int64, 0, 2+len(shape))
+// leafInts appends the attributes of an operation that makes a tensor to ints: dtype,
+// extra, shape.
+func leafInts(ints []int64, d DType, extra []int64, shape []int) []int64 {
 	ints = append(append(ints, int64(d)), extra...)
 	for _, n := range shape {
 		ints = append(ints, int64(n))
@@ -11,9 +10,12 @@ func leafInts(d DType, extra []int64, shape []int) []int64 {
 	return ints
 }
 
+// leafRoom is the number of attributes of such an operation, at most.
+const leafRoom = 2 + MaxRank
+
 // Full returns a tensor whose elements are all x.
 func Full(s *Session, d DType, x float64, shape ...int) *Tensor {
-	return s.Apply(OpFull, leafInts(d, nil, shape), S(x))
+	return s.Apply(OpFull, leafInts(make([]int64, 0, leafRoom), d, nil, shape), S(x))
 }
 
 // Zeros returns a tensor of zeros.
@@ -24,5 +26,5 @@ func Ones(s *Session, d DType, shape ...int) *Tensor { return Full(s, d, 1, shap
 
 // Arange returns the n elements start, start+step, ...
 func Arange(s *Session, d DType, start, step float64, n int) *Tensor {
-	return s.Apply(OpArange, leafInts(d, nil, []int{n}), S(start), S(step))
+	return s.Apply(OpArange, leafInts(make([]int64, 0, leafRoom), d, nil, []int{n}), S(start), S(step))
 }

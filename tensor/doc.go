@@ -48,15 +48,20 @@
 // Shape and dtype errors are found while recording, with the file and line of the call.
 // The result of such an operation is a tensor that stands for the error. The first error
 // sticks to the session until ClearErr, so one check at the end of a computation is
-// enough. Errors while running come back at the next sync point in the same form. A
-// program that fails changes nothing.
+// enough. Errors while running come back at the next sync point in the same form.
+// Values that depend on the operation stand for its error then, also those that Assign
+// bound; other values are as if it had not been recorded. A program that fails for
+// another reason (no memory), or on a GPU, leaves none of its results. Assign gives a
+// tensor that was lost a value again.
 //
 // # Files
 //
-//	dtype.go shape.go      element types and shapes
+//	dtype.go shape.go      element types and shapes; shapes.go those of a session, once
 //	op*.go infer*.go       the op table and its inference; docs/ops.md is made from it
 //	program.go encode*.go  programs, their bytes and their hash
 //	recording.go           the program under construction; promote.go its casts
+//	scalars.go             the table of its scalars
+//	failures.go            values that do not exist because a program failed
 //	session.go apply.go    flushing, errors; value.go the lifetime of results
 //	callsite.go            where in the user's code an operation was called, for errors
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks

@@ -43,8 +43,9 @@ type Fetched struct {
 //
 // The result of instruction i has the id Base+i if it is kept. Inputs are the ids of the
 // program's external inputs in order; a donated one no longer exists afterwards. If the
-// program fails, its results do not exist and its inputs are as before. Uploads exist
-// unless they failed themselves, and Frees are freed.
+// program fails, its inputs are as before, and its results do not exist except where the
+// error is a *Failure with Rest. Uploads exist unless they failed themselves, and Frees
+// are freed.
 //
 // The engine reads the batch only during Submit; it copies what it needs later.
 type Batch struct {

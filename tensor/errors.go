@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -85,3 +86,39 @@ func (e *RunError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
+
+// Failure is the error of a program that an engine ran, or was to run. A session turns it
+// into the error of the values that do not exist, and returns Err with the place that
+// recorded the instruction.
+type Failure struct {
+	Base uint64 // of the Batch: tells which program failed
+	Err  error  // the reason: a *RunError if an instruction failed
+	// Rest says that all results of the program exist except those that depend on an
+	// instruction that failed, or on an input that does not exist. Without it none does.
+	Rest bool
+	// More are further failures: of other instructions of the same program, which do not
+	// depend on the first, and of later programs.
+	More []*Failure
+}
+
+// Error is the text of Err.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// MaxFailures is the number of failures that an engine keeps to tell them with the first.
+const MaxFailures = 1 << 10
+
+// Join adds other and all of its More to f's, as far as MaxFailures allows. It returns f,
+// or other if f is nil.
+func (f *Failure) Join(other *Failure) *Failure {
+	if f == nil || other == nil {
+		return cmp.Or(f, other)
+	}
+	more := other.More
+	other.More = nil
+	f.More = append(append(f.More, other), more...)
+	f.More = f.More[:min(len(f.More), MaxFailures)]
+	return f
+}

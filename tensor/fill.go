@@ -15,8 +15,8 @@ func FromFill(s *Session, d DType, fill func(dst []byte) error, shape ...int) (*
 // signal. Workers that share memory with the client copy it into memory of their own,
 // where it can be updated in place.
 func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
-	if t.v.err != nil {
-		return nil, t.v.err
+	if t.v.failed() != nil {
+		return nil, t.v.failed()
 	}
 	s := t.v.s
 	f, err := s.upload(t.v.dtype, t.v.shape, -1, fill)
@@ -25,6 +25,14 @@ func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
 		s.pending[len(s.pending)-1].Own = true
 	}
 	return f, err
+}
+
+// otherSize says that n bytes are not want values of size bytes.
+func otherSize(n, want, size int) string {
+	if n%size != 0 {
+		return fmt.Sprintf("%d bytes, expected %d: %d values of %d bytes", n, want*size, want, size)
+	}
+	return fmt.Sprintf("%d values, expected %d", n/size, want)
 }
 
 // upload makes a tensor of a memory image that fill writes. The image has have bytes, if
@@ -41,7 +49,7 @@ func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) e
 	}
 	if err == nil {
 		if n = sh.Elems() * d.Size(); have >= 0 && have != n {
-			err = fmt.Errorf("%w: %d bytes, expected %d", ErrShape, have, n)
+			err = fmt.Errorf("%w: %s", ErrShape, otherSize(have, sh.Elems(), d.Size()))
 		}
 	}
 	var buf Buffer
@@ -57,15 +65,14 @@ func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) e
 			return nil, err
 		}
 	}
-	m := &made{}
-	m.Tensor.v = &m.value
-	m.value = value{s: s, dtype: d, shape: sh, refs: 1, signal: s.rec.signals.now}
-	s.large.add(&m.value, n)
-	s.uploads = append(s.uploads, &m.value)
-	s.pending = append(s.pending, Upload{DType: d, Shape: sh, Buf: buf})
+	v := newValue(s, d, s.rec.shapes.of(sh))
+	v.signal = s.rec.signals.now
+	s.large.add(v, n)
+	s.uploads = append(s.uploads, v)
+	s.pending = append(s.pending, Upload{DType: d, Shape: v.shape, Buf: buf})
 	s.stats.Uploads++
 	s.stats.UploadedB += uint64(n)
 	s.stats.Live++
-	s.own(m)
-	return &m.Tensor, nil
+	s.own(v)
+	return &v.handle, nil
 }

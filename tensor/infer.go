@@ -11,8 +11,8 @@ import (
 // otherwise: the recorder inserts casts, so engines and receivers of programs need no
 // promotion rules.
 //
-// One inference is reused for all instructions of a session: dt, sh and ints are valid
-// only during the call.
+// One inference is reused for all instructions of a session: dt, sh, ints and outShape
+// are valid only until the next one.
 type inference struct {
 	op   Op
 	dt   []DType
@@ -21,7 +21,22 @@ type inference struct {
 
 	outDT    DType
 	outShape Shape
+
+	// Shape functions take the memory of a new shape from bufs, in turn, so that two of
+	// them are valid at a time.
+	bufs [2][MaxRank]int
+	turn int
 }
+
+// room returns an empty shape with room for MaxRank dims, which is valid until the call
+// after the next one.
+func (c *inference) room() Shape {
+	c.turn ^= 1
+	return c.bufs[c.turn][:0]
+}
+
+// of returns a shape of these dims, as room does.
+func (c *inference) of(dims ...int) Shape { return append(c.room(), dims...) }
 
 // infer computes the dtype and shape of the result. The dtype is that of the tensors,
 // unless op's shape function sets another. Operations that compute do not accept halves:
@@ -55,13 +70,17 @@ func (c *inference) infer(op *OpInfo) error {
 }
 
 // movesHalves reports whether op accepts F16 and BF16 without widening.
-func movesHalves(op Op) bool {
-	switch op {
-	case OpCast, OpConcat, OpPad, OpTril, OpTriu, OpIndexSelect, OpGather:
-		return true
+func movesHalves(op Op) bool { return moving[op] }
+
+var moving = func() (m [opLimit]bool) {
+	for op, info := range opTable {
+		m[op] = info.Class == ClassView
 	}
-	return op.Info().Class == ClassView
-}
+	for _, op := range []Op{OpCast, OpConcat, OpPad, OpTril, OpTriu, OpIndexSelect, OpGather} {
+		m[op] = true
+	}
+	return m
+}()
 
 func (c *inference) shapeErr(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrShape}, a...)...)
@@ -109,17 +128,17 @@ func (c *inference) common(op *OpInfo) (DType, error) {
 	return d, nil
 }
 
-// shapeOf returns integer attributes as a shape.
-func shapeOf(ints []int64) (Shape, error) {
+// shapeOf returns integer attributes as a shape, as room does.
+func (c *inference) shapeOf(ints []int64) (Shape, error) {
 	if len(ints) > MaxRank {
 		return nil, fmt.Errorf("%w: %d dims, at most %d", ErrShape, len(ints), MaxRank)
 	}
-	s := make(Shape, len(ints))
+	s := c.room()
 	for i, n := range ints {
 		if n < 0 || n > math.MaxInt32 {
 			return nil, fmt.Errorf("%w: dim %d is %d; expected 0 to %d", ErrShape, i, n, math.MaxInt32)
 		}
-		s[i] = int(n)
+		s = append(s, int(n))
 	}
 	return s, nil
 }

@@ -13,7 +13,7 @@ func leafShape(c *inference) (Shape, error) {
 	if random && !c.outDT.IsFloat() {
 		return nil, c.dtypeErr("a float")
 	}
-	s, err := shapeOf(c.ints[skip:])
+	s, err := c.shapeOf(c.ints[skip:])
 	if err == nil && c.op == OpArange && (len(s) != 1 || c.outDT == Bool) {
 		err = c.shapeErr("arange makes one dim of numbers, not %v of %v", s, c.outDT)
 	}
@@ -26,7 +26,7 @@ func validDType(x int64) bool { return x > 0 && x < 256 && DType(x).Valid() }
 func broadcastShape(c *inference) (out Shape, err error) {
 	out = c.sh[0]
 	for _, s := range c.sh[1:] {
-		if out, err = Broadcast(out, s); err != nil {
+		if out, err = broadcast(c.room(), out, s); err != nil {
 			return nil, err
 		}
 	}

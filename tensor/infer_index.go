@@ -8,8 +8,7 @@ func selected(c *inference) (Shape, error) {
 		return nil, err
 	}
 	x, idx, dim := c.sh[0], c.sh[1], c.ints[0]
-	s := make(Shape, 0, len(x)+len(idx))
-	s = append(append(s, x[:dim]...), idx...)
+	s := append(append(c.room(), x[:dim]...), idx...)
 	return append(s, x[dim+1:]...), nil
 }
 
@@ -52,5 +51,5 @@ func oneHotShape(c *inference) (Shape, error) {
 		return nil, c.shapeErr("one_hot of %d classes", c.ints[1])
 	}
 	c.outDT = DType(c.ints[0])
-	return append(append(Shape(nil), c.sh[0]...), int(c.ints[1])), nil
+	return append(append(c.room(), c.sh[0]...), int(c.ints[1])), nil
 }

@@ -3,7 +3,7 @@ package tensor
 import "math"
 
 func reshapeShape(c *inference) (Shape, error) {
-	s, err := shapeOf(c.ints)
+	s, err := c.shapeOf(c.ints)
 	if err == nil && s.Elems() != c.sh[0].Elems() {
 		err = c.shapeErr("%d elements of %v can't be %v, which has %d", c.sh[0].Elems(), c.sh[0], s, s.Elems())
 	}
@@ -20,19 +20,19 @@ func permuteShape(c *inference) (Shape, error) {
 	if _, err := c.dims(c.ints, len(x)); err != nil {
 		return nil, err
 	}
-	out := make(Shape, len(x))
-	for i, d := range c.ints {
-		out[i] = x[d]
+	out := c.room()
+	for _, d := range c.ints {
+		out = append(out, x[d])
 	}
 	return out, nil
 }
 
 func expandShape(c *inference) (Shape, error) {
-	s, err := shapeOf(c.ints)
+	s, err := c.shapeOf(c.ints)
 	if err != nil {
 		return nil, err
 	}
-	b, err := Broadcast(c.sh[0], s)
+	b, err := broadcast(c.room(), c.sh[0], s)
 	if err == nil && !b.Equal(s) {
 		err = c.shapeErr("%v doesn't expand to %v", c.sh[0], s)
 	}
@@ -44,7 +44,7 @@ func sliceShape(c *inference) (Shape, error) {
 	if err := c.wantInts(3 * len(x)); err != nil {
 		return nil, err
 	}
-	out := make(Shape, len(x))
+	out := c.room()
 	for i, n := range x {
 		start, step, count := c.ints[3*i], c.ints[3*i+1], c.ints[3*i+2]
 		if count < 0 || count > int64(n) || step == 0 || step > math.MaxInt32 || step < -math.MaxInt32 {
@@ -54,7 +54,7 @@ func sliceShape(c *inference) (Shape, error) {
 		if count > 0 && (start < 0 || start >= int64(n) || last < 0 || last >= int64(n)) {
 			return nil, c.shapeErr("slice of dim %d (size %d) reads %d to %d", i, n, start, last)
 		}
-		out[i] = int(count)
+		out = append(out, int(count))
 	}
 	return out, nil
 }
@@ -64,7 +64,7 @@ func concatShape(c *inference) (Shape, error) {
 	if _, err := c.dims(c.ints, len(x)); err != nil {
 		return nil, err
 	}
-	out := append(Shape(nil), x...)
+	out := append(c.room(), x...)
 	for k, s := range c.sh[1:] {
 		if len(s) != len(x) {
 			return nil, c.shapeErr("operand %d is %v, operand 0 is %v", k+1, s, x)
@@ -85,13 +85,13 @@ func padShape(c *inference) (Shape, error) {
 	if err := c.wantInts(2 * len(x)); err != nil {
 		return nil, err
 	}
-	out := make(Shape, len(x))
+	out := c.room()
 	for i, n := range x {
 		a, b := c.ints[2*i], c.ints[2*i+1]
 		if a < 0 || b < 0 || a > math.MaxInt32 || b > math.MaxInt32 {
 			return nil, c.shapeErr("pad of dim %d by %d and %d; expected 0 or more", i, a, b)
 		}
-		out[i] = n + int(a) + int(b)
+		out = append(out, n+int(a)+int(b))
 	}
 	return out, nil
 }

@@ -15,7 +15,7 @@ func reduceShape(c *inference) (Shape, error) {
 	if arg && len(c.ints) > 2 {
 		return nil, c.shapeErr("%v takes one dim or none", c.op)
 	}
-	out, empty := make(Shape, 0, len(x)), false
+	out, empty := c.room(), false
 	for i, n := range x {
 		switch {
 		case !all && mask&(1<<i) == 0:
@@ -60,9 +60,8 @@ func prodGradShape(c *inference) (Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := make(Shape, len(c.sh[0]))
-	for i, n := range c.sh[0] {
-		want[i] = n
+	want := append(c.room(), c.sh[0]...)
+	for i := range want {
 		if mask&(1<<i) != 0 || len(c.ints) == 0 {
 			want[i] = 1
 		}

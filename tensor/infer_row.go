@@ -11,12 +11,11 @@ func matmulShape(c *inference) (Shape, error) {
 	if k != k2 {
 		return nil, c.shapeErr("%v x %v: inner dims are %d and %d", a, b, k, k2)
 	}
-	batch, err := Broadcast(a[:len(a)-2], b[:len(b)-2])
+	batch, err := broadcast(c.room(), a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
 		return nil, err
 	}
-	out := make(Shape, 0, len(batch)+2)
-	return append(append(out, batch...), m, n), nil
+	return append(append(c.room(), batch...), m, n), nil
 }
 
 // sameShapes checks that all operands have one shape, the result's.
@@ -88,7 +87,7 @@ func ropeShape(c *inference) (Shape, error) {
 	if len(x) < 2 || x[len(x)-1]%2 != 0 {
 		return nil, c.shapeErr("%v; expected [.., s, d] with an even d", x)
 	}
-	want := Shape{x[len(x)-2], x[len(x)-1] / 2}
+	want := c.of(x[len(x)-2], x[len(x)-1]/2)
 	for _, s := range c.sh[1:] {
 		if !s.Equal(want) {
 			return nil, c.shapeErr("table is %v, expected %v for %v", s, want, x)
@@ -132,7 +131,7 @@ func (c *inference) windows(x Shape, channels, kh, kw, i int, dilation []int64) 
 		return nil, err
 	}
 	w, err := c.window(x[3], kw, c.ints[i+1], c.ints[i+3], dilation[1])
-	return Shape{x[0], channels, h, w}, err
+	return c.of(x[0], channels, h, w), err
 }
 
 // groups returns the number of groups of a convolution, 0 if the attribute is none.
@@ -175,7 +174,7 @@ func conv2DGradXShape(c *inference) (Shape, error) {
 	if len(dy) != 4 || len(w) != 4 {
 		return nil, c.shapeErr("dy %v, w %v", dy, w)
 	}
-	x := Shape{dy[0], w[1] * c.groups(), h, v}
+	x := c.of(dy[0], w[1]*c.groups(), h, v)
 	out, err := c.conv(x, w)
 	return x, c.wantDy(dy, out, err)
 }
@@ -190,7 +189,7 @@ func conv2DGradWShape(c *inference) (Shape, error) {
 	if len(x) != 4 || len(dy) != 4 || g == 0 {
 		return nil, c.shapeErr("x %v, dy %v in %d groups", x, dy, c.ints[6])
 	}
-	w := Shape{dy[1], x[1] / g, h, v}
+	w := c.of(dy[1], x[1]/g, h, v)
 	out, err := c.conv(x, w)
 	return w, c.wantDy(dy, out, err)
 }
@@ -227,7 +226,7 @@ func avgPoolGradShape(c *inference) (Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := Shape{dy[0], dy[1], h, v}
+	x := c.of(dy[0], dy[1], h, v)
 	out, err := c.pool(x)
 	return x, c.wantDy(dy, out, err)
 }

@@ -32,7 +32,7 @@ func (s *Session) lost(err error) error {
 	var names []string
 	for _, l := range s.labels {
 		t := l.t.Value()
-		if t != nil && t.v.err == nil && t.v.refs > 0 && len(names) < most {
+		if t != nil && t.v.failed() == nil && t.v.refs > 0 && len(names) < most {
 			names = append(names, l.name)
 		}
 	}

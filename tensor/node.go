@@ -19,58 +19,79 @@ func (e *Edge) Tensor() *Tensor {
 	if e.Leaf != nil && e.Leaf.v == e.v {
 		return e.Leaf
 	}
-	return &Tensor{v: e.v, node: e.Node}
+	return e.v.as(e.Node)
+}
+
+// DType returns the type of the input, which is a tensor.
+func (e *Edge) DType() DType { return e.v.dtype }
+
+// Shape returns the shape of the input, which is a tensor.
+func (e *Edge) Shape() Shape { return e.v.shape }
+
+// as returns a handle of v as the result of n, which is nil for a constant. This is v's
+// first handle, unless that was assigned another value or became a leaf.
+func (v *value) as(n *Node) *Tensor {
+	if h := &v.handle; h.v == v && h.node == n && !h.requires {
+		return h
+	}
+	return &Tensor{v: v, node: n}
 }
 
 // Node is an operation in the graph that gradients are computed on. Only results that
 // depend on a tensor that requires a gradient have nodes. A result holds its node, so a
 // graph lives as long as a result of it, and no list of nodes can grow. Nodes are
-// immutable.
+// immutable but for At.
 type Node struct {
-	Op   Op
+	Op     Op
+	signal uint16 // number in the session of the signal that it was recorded under
+	// At is the place of the node in a list of the package that computes gradients. No
+	// other may write it: a walk over the graph, which expects that other walks do, finds
+	// a node there without a map of all nodes.
+	At   int32
 	Ints []int64
 	In   []Edge // tensors, then scalars
 	// By is the argument of Composite, in its node, where Op is OpInvalid.
 	By  any
 	out *value
-
-	signal uint16 // number in the session of the signal that it was recorded under
 }
 
 // Composite returns y with another graph: a node whose inputs are in and whose own
 // operations are dropped. The package that computes gradients knows how to use by. The
 // handle holds the reference that Detach gives.
 func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
-	if y.v.err != nil {
-		return y
+	if y.v.failed() != nil {
+		return y.poison()
 	}
 	t := y.Detach()
 	args := make([]Arg, len(in))
 	for i, x := range in {
 		args[i] = T(x)
 	}
-	m := &made{}
-	m.value.s = y.v.s
-	t.node = newNode(OpInvalid, nil, args, m)
-	t.node.By, t.node.out = by, y.v
+	t.node = (&nodeRoom{}).fill(OpInvalid, nil, args, y.v)
+	t.node.By = by
 	return t
 }
 
 // Out returns the operation's result, which holds no reference; see Edge.Tensor.
-func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
+func (n *Node) Out() *Tensor { return n.out.as(n) }
 
-// nodeRoom is a node with room for the inputs and attributes of most operations, in one
-// allocation.
+// nodeRoom is a node with room for the inputs and attributes of most operations.
 type nodeRoom struct {
 	Node
 	in   [2]Edge
 	ints [4]int64
 }
 
-func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
-	r := &nodeRoom{}
+// computed is a value and its node, in one allocation.
+type computed struct {
+	value
+	nodeRoom
+}
+
+// fill sets the node, whose operation has the result out, and returns it.
+func (r *nodeRoom) fill(op Op, ints []int64, args []Arg, out *value) *Node {
 	n := &r.Node
-	n.Op, n.out, n.signal = op, &m.value, m.value.s.rec.signals.now
+	n.Op, n.out, n.signal = op, out, out.s.rec.signals.now
 	n.Ints = append(r.ints[:0:len(r.ints)], ints...)
 	if n.In = r.in[:0:len(r.in)]; len(args) > len(r.in) {
 		n.In = make([]Edge, 0, len(args))

@@ -88,7 +88,7 @@ func (t *Tensor) Not() *Tensor { return t.un(OpNot) }
 // Cast returns t in another dtype, converted as the op table says. A cast to t's own
 // dtype returns t.
 func (t *Tensor) Cast(d DType) *Tensor {
-	if t.v.err != nil || d == t.v.dtype {
+	if t.v.failed() != nil || d == t.v.dtype {
 		return t
 	}
 	return t.v.s.Apply(OpCast, []int64{int64(d)}, T(t))
@@ -238,8 +238,8 @@ func (t *Tensor) MulAssign(o *Tensor) error { return t.Assign(t.Mul(o)) }
 
 // ZeroAssign sets every element of t to 0.
 func (t *Tensor) ZeroAssign() error {
-	if t.v.err != nil {
-		return t.v.err
+	if t.v.failed() != nil {
+		return t.v.failed()
 	}
 	return t.Assign(Full(t.v.s, t.v.dtype, 0, t.v.shape...))
 }

@@ -17,7 +17,7 @@ const IgnoreNone = math.MinInt64
 // right, and its dim is dropped. Transposed operands are not copied.
 func (t *Tensor) Matmul(o *Tensor) *Tensor {
 	a, b := t, T(o).t
-	if a.v.err != nil || b.v.err != nil {
+	if a.v.failed() != nil || b.v.failed() != nil {
 		return a.v.s.Apply(OpMatmul, nil, T(a), T(b))
 	}
 	row, col := a.Rank() == 1, b.Rank() == 1
@@ -28,8 +28,8 @@ func (t *Tensor) Matmul(o *Tensor) *Tensor {
 		b = b.Unsqueeze(1)
 	}
 	y := t.v.s.Apply(OpMatmul, nil, T(a), T(b))
-	if y.v.err != nil {
-		return y
+	if y.v.failed() != nil {
+		return y.poison()
 	}
 	if row {
 		y = y.Squeeze(-2)
@@ -80,8 +80,8 @@ func (t *Tensor) CausalSoftmax(scale float64) *Tensor {
 // heads of q. With causal set, a query does not see later keys.
 func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 	for _, t := range []*Tensor{q, k, v} {
-		if t.v.err != nil {
-			return t
+		if t.v.failed() != nil {
+			return t.poison()
 		}
 	}
 	if q.Rank() != 4 || k.Rank() != 4 || !k.v.shape.Equal(v.v.shape) || k.Dim(1) == 0 || q.Dim(1)%k.Dim(1) != 0 {
@@ -110,7 +110,7 @@ func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 // c] and targets [..] of i32 or i64. Rows with the target ignore do not count; with
 // IgnoreNone all count.
 func (t *Tensor) CrossEntropy(target *Tensor, ignore int64) *Tensor {
-	if t.v.err == nil && t.Rank() != 2 && t.Rank() > 0 {
+	if t.v.failed() == nil && t.Rank() != 2 && t.Rank() > 0 {
 		t, target = t.Reshape(-1, t.Dim(-1)), target.Flatten()
 	}
 	return t.v.s.Apply(OpCrossEntropy, []int64{ignore}, T(t), T(target))

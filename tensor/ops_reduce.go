@@ -4,7 +4,7 @@ package tensor
 // is given. Sum drops the dims, SumKeep leaves them with size 1; the others likewise.
 
 func (t *Tensor) reduce(op Op, keep bool, dims []int) *Tensor {
-	ints, wrong := t.axes(op, append(make([]int64, 0, 1+len(dims)), int64(flag(keep))), dims...)
+	ints, wrong := t.axes(op, append(make([]int64, 0, 1+MaxRank), int64(flag(keep))), dims...)
 	if wrong != nil {
 		return wrong
 	}
@@ -74,13 +74,13 @@ func (t *Tensor) ArgmaxAll() *Tensor { return t.reduce(OpArgmax, false, nil) }
 // Var returns the variance over dims, with the divisor n-correction, or 0 if that is
 // negative, as in PyTorch.
 func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	x := t.wide()
 	m := x.Sub(x.MeanKeep(dims...)).Square().Sum(dims...)
-	if m.v.err != nil {
-		return m
+	if m.v.failed() != nil {
+		return m.poison()
 	}
 	n := float64(t.Elems()) / float64(max(m.Elems(), 1))
 	return m.DivS(max(n-correction, 0)).narrow(t.v.dtype)
@@ -89,8 +89,8 @@ func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 // LogSumExp returns log(sum(exp(t))) over one dim, without overflow; -Inf over a dim of
 // size 0.
 func (t *Tensor) LogSumExp(dim int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	x := t.wide()
 	if t.Dim(dim) == 0 {

@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
-func ints64(x []int) []int64 {
-	out := make([]int64, len(x))
-	for i, n := range x {
-		out[i] = int64(n)
+// dimInts is memory for one attribute for each dim. Callers keep it on their stack.
+type dimInts [MaxRank]int64
+
+// of returns x as attributes, in the memory of r if that suffices.
+func (r *dimInts) of(x []int) []int64 {
+	out := r[:0]
+	for _, n := range x {
+		out = append(out, int64(n))
 	}
 	return out
 }
@@ -17,10 +22,11 @@ func ints64(x []int) []int64 {
 // Reshape returns the same elements with another shape. One dim may be -1: its size
 // follows from the others.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
-	ints := ints64(shape)
+	var room dimInts
+	ints := room.of(shape)
 	free, known := -1, 1
 	for i, n := range shape {
 		if n != -1 {
@@ -28,13 +34,13 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 			continue
 		}
 		if free >= 0 {
-			return t.wrong(OpReshape, fmt.Errorf("%w: two dims are -1 in %v", ErrShape, shape))
+			return t.wrong(OpReshape, fmt.Errorf("%w: two dims are -1 in %v", ErrShape, slices.Clone(shape)))
 		}
 		free = i
 	}
 	if free >= 0 {
 		if known <= 0 || t.Elems()%known != 0 {
-			return t.wrong(OpReshape, fmt.Errorf("%w: %d elements don't fill %v", ErrShape, t.Elems(), shape))
+			return t.wrong(OpReshape, fmt.Errorf("%w: %d elements don't fill %v", ErrShape, t.Elems(), slices.Clone(shape)))
 		}
 		ints[free] = int64(t.Elems() / known)
 	}
@@ -51,8 +57,8 @@ func (t *Tensor) axes(op Op, ints []int64, dims ...int) ([]int64, *Tensor) {
 	switch {
 	case t == nil:
 		return nil, poisoned(nil, opError(op, []Arg{T(nil)}, ErrNil))
-	case t.v.err != nil:
-		return nil, t
+	case t.v.failed() != nil:
+		return nil, t.poison()
 	}
 	for _, d := range dims {
 		a, err := axis(d, len(t.v.shape))
@@ -66,7 +72,8 @@ func (t *Tensor) axes(op Op, ints []int64, dims ...int) ([]int64, *Tensor) {
 
 // Permute reorders the dims: dim i of the result is dim dims[i] of t.
 func (t *Tensor) Permute(dims ...int) *Tensor {
-	ints, wrong := t.axes(OpPermute, make([]int64, 0, len(dims)), dims...)
+	var room dimInts
+	ints, wrong := t.axes(OpPermute, room[:0], dims...)
 	if wrong != nil {
 		return wrong
 	}
@@ -80,7 +87,8 @@ func (t *Tensor) Transpose(a, b int) *Tensor {
 	if wrong != nil {
 		return wrong
 	}
-	ints := make([]int64, len(t.v.shape))
+	var room dimInts
+	ints := room[:len(t.v.shape)]
 	for i := range ints {
 		ints[i] = int64(i)
 	}
@@ -93,8 +101,8 @@ func (t *Tensor) T() *Tensor { return t.Transpose(-2, -1) }
 
 // Squeeze removes dims of size 1: those given, or all.
 func (t *Tensor) Squeeze(dims ...int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	var drop uint
 	for _, d := range dims {
@@ -107,36 +115,39 @@ func (t *Tensor) Squeeze(dims ...int) *Tensor {
 		}
 		drop |= 1 << a
 	}
-	out := make([]int, 0, len(t.v.shape))
+	out := make([]int, 0, MaxRank)
 	for i, n := range t.v.shape {
 		if len(dims) == 0 && n == 1 || drop&(1<<i) != 0 {
 			continue
 		}
 		out = append(out, n)
 	}
-	return t.v.s.Apply(OpReshape, ints64(out), T(t))
+	var room dimInts
+	return t.v.s.Apply(OpReshape, room.of(out), T(t))
 }
 
 // Unsqueeze inserts a dim of size 1 before dim, counted in the result.
 func (t *Tensor) Unsqueeze(dim int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	a, err := axis(dim, len(t.v.shape)+1)
 	if err != nil {
 		return t.wrongName("unsqueeze", err)
 	}
-	out := make([]int, 0, len(t.v.shape)+1)
+	out := make([]int, 0, MaxRank+1)
 	out = append(append(append(out, t.v.shape[:a]...), 1), t.v.shape[a:]...)
-	return t.v.s.Apply(OpReshape, ints64(out), T(t))
+	var room dimInts
+	return t.v.s.Apply(OpReshape, room.of(out), T(t))
 }
 
 // Expand repeats dims of size 1 up to shape, without a copy; -1 keeps a dim as it is.
 func (t *Tensor) Expand(shape ...int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
-	ints := ints64(shape)
+	var room dimInts
+	ints := room.of(shape)
 	for i, n := range shape {
 		if k := i - (len(shape) - len(t.v.shape)); n == -1 && k >= 0 {
 			ints[i] = int64(t.v.shape[k])
@@ -215,8 +226,8 @@ func (r Range) resolve(n int) (start, step, count int) {
 // Slice selects a part of every dim, as x[1:3, ..., ::2] does in NumPy. Dims without a
 // range stay whole. It makes no copy.
 func (t *Tensor) Slice(ranges ...Range) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	rank, named, dots := len(t.v.shape), 0, 0
 	for _, r := range ranges {
@@ -231,8 +242,8 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 	if named > rank || dots > 1 {
 		return t.wrong(OpSlice, fmt.Errorf("%w: %d ranges and %d ellipses for %d dims", ErrShape, named, dots, rank))
 	}
-	ints := make([]int64, 0, 3*rank)
-	var out []int
+	ints := make([]int64, 0, 3*MaxRank)
+	out := make([]int, 0, MaxRank)
 	view, dim := false, 0 // view: dims are removed or inserted, so a reshape follows
 	whole := func(n int) {
 		for ; n > 0; n-- {
@@ -270,7 +281,8 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 	whole(rank - dim)
 	y := t.v.s.Apply(OpSlice, ints, T(t))
 	if view {
-		y = y.v.s.Apply(OpReshape, ints64(out), T(y))
+		var room dimInts
+		y = y.v.s.Apply(OpReshape, room.of(out), T(y))
 	}
 	return y
 }
@@ -282,7 +294,7 @@ func (t *Tensor) Narrow(dim, start, n int) *Tensor {
 	if wrong != nil {
 		return wrong
 	}
-	ints := make([]int64, 0, 3*len(t.v.shape))
+	ints := make([]int64, 0, 3*MaxRank)
 	for _, d := range t.v.shape {
 		ints = append(ints, 0, 1, int64(d))
 	}
@@ -298,7 +310,7 @@ func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
 		out[i] = t.Narrow(dim, at, n)
 		at += n
 	}
-	if t.v.err == nil && at != t.Dim(dim) {
+	if t.v.failed() == nil && at != t.Dim(dim) {
 		e := t.wrongName("split", fmt.Errorf("%w: sizes %v add up to %d, dim %d has %d", ErrShape, sizes, at, dim, t.Dim(dim)))
 		for i := range out {
 			out[i] = e
@@ -310,10 +322,10 @@ func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
 // Chunk divides dim into at most n pieces, equal except the last.
 func (t *Tensor) Chunk(dim, n int) []*Tensor {
 	size := t.Dim(dim)
-	if t.v.err == nil && n < 1 {
+	if t.v.failed() == nil && n < 1 {
 		return []*Tensor{t.wrongName("chunk", fmt.Errorf("%w: %d pieces, expected 1 or more", ErrShape, n))}
 	}
-	if t.v.err != nil || size == 0 {
+	if t.v.failed() != nil || size == 0 {
 		return []*Tensor{t}
 	}
 	step := (size + n - 1) / n
@@ -368,8 +380,8 @@ func Stack(dim int, ts ...*Tensor) *Tensor {
 // Pad pads t with x, a pair of counts before and after for each dim. If there are fewer
 // pairs than dims they are for the last dims.
 func (t *Tensor) Pad(x float64, pairs ...[2]int) *Tensor {
-	if t.v.err != nil {
-		return t
+	if t.v.failed() != nil {
+		return t.poison()
 	}
 	skip := len(t.v.shape) - len(pairs)
 	if skip < 0 {

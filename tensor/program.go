@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -130,6 +131,49 @@ func (p *Program) Live() []bool {
 		}
 	}
 	return live
+}
+
+// Dependents sets failed[i] for every instruction that has an argument which failed, as
+// an instruction or as an external input.
+func (p *Program) Dependents(failed, externals []bool) {
+	for i := range p.Instrs {
+		for _, r := range p.ArgsOf(i) {
+			j, instr := r.Instr()
+			k, external := r.External()
+			failed[i] = failed[i] || instr && failed[j] || external && externals[k]
+		}
+	}
+}
+
+// Without returns a copy of p that leaves out instructions and inputs which failed,
+// and with an instruction all of its Dependents. The others have the numbers that
+// they have in p. In the place of an input that is left out is an f32 of no elements.
+// The copy has one scalar more than p, of any value.
+func (p *Program) Without(failed, externals []bool) *Program {
+	q := p.Clone()
+	none := slices.IndexFunc(q.Shapes, func(s Shape) bool { return s.Equal(Shape{0}) })
+	if none < 0 {
+		none = len(q.Shapes)
+		q.Shapes = append(q.Shapes, Shape{0})
+	}
+	for k := range q.Externals {
+		if externals[k] {
+			q.Externals[k].DType, q.Externals[k].Shape = F32, uint32(none)
+		}
+	}
+	q.Args, q.Ints = q.Args[:0], q.Ints[:0]
+	q.NumScalars++
+	for i := range q.Instrs {
+		in := &q.Instrs[i]
+		args, ints := p.ArgsOf(i), p.IntsOf(i)
+		if failed[i] { // no result and no error depend on it: no engine computes it
+			*in = Instr{Op: OpFull, DType: F32, NArg: 1, NInt: 2, Shape: uint32(none)}
+			args, ints = []Ref{ScalarRef(p.NumScalars)}, []int64{int64(F32), 0}
+		}
+		in.Arg, in.Int = uint32(len(q.Args)), uint32(len(q.Ints))
+		q.Args, q.Ints = append(q.Args, args...), append(q.Ints, ints...)
+	}
+	return q
 }
 
 // TypeOf returns the dtype and shape of r; for a scalar Invalid and the scalar shape.

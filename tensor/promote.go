@@ -7,6 +7,9 @@ import "math"
 // are of a higher kind, as in PyTorch.
 func (r *recording) promote(op Op, args []Arg) {
 	c := &r.inf
+	if alike(c.dt) {
+		return
+	}
 	skip := op.Info().apart - 1
 	want, scalars, fraction := Invalid, false, false
 	point := Invalid                         // of operands without dims
@@ -53,6 +56,16 @@ func (r *recording) promote(op Op, args []Arg) {
 	}
 }
 
+// alike reports whether all are one float type, as most operands are.
+func alike(dt []DType) bool {
+	for _, d := range dt {
+		if d != dt[0] {
+			return false
+		}
+	}
+	return len(dt) > 0 && dt[0].IsFloat()
+}
+
 // joint is Promote; Invalid stands for no operand yet.
 func joint(a, b DType) DType {
 	if a == Invalid {
@@ -87,7 +100,8 @@ func onBools(op Op) Op {
 
 // cast inserts a cast of one operand. The cast is not in the graph: the edge leads to the
 // operand itself, and autograd casts its gradient back.
-func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
+func (r *recording) cast(of Ref, dims Shape, to DType) Ref {
+	shape := r.shapes.of(dims)
 	i := r.instr(OpCast, []int64{int64(to)}, []Ref{of}, to, shape)
 	r.hide(i, to, shape)
 	return i
@@ -105,7 +119,7 @@ func (r *recording) widen(op Op) DType {
 	case OpFull, OpArange, OpRand, OpRandN, OpOneHot:
 		if len(c.ints) > 0 && validDType(c.ints[0]) && DType(c.ints[0]).IsStorage() {
 			d := DType(c.ints[0])
-			c.ints = append([]int64{int64(d.Wide())}, c.ints[1:]...)
+			c.ints[0] = int64(d.Wide())
 			return d
 		}
 		return Invalid

@@ -55,7 +55,7 @@ func (s *Session) draw(op Op, d DType, shape []int) *Tensor {
 	}
 	defer s.leave()
 	s.room() // before the stream is taken: a flush moves counter
-	return s.apply(op, leafInts(d, []int64{s.random.take()}, shape), s.random.args())
+	return s.apply(op, leafInts(make([]int64, 0, leafRoom), d, []int64{s.random.take()}, shape), s.random.args())
 }
 
 // Dropout returns t with each element zeroed with probability p and the others divided by

@@ -1,8 +1,8 @@
 package tensor
 
 import (
+	"bytes"
 	"fmt"
-	"math"
 )
 
 // recording is the program that the next flush submits, under construction.
@@ -15,41 +15,20 @@ type recording struct {
 	places  places
 	site    *stack // where all that is recorded now counts as recorded; or nil
 	epoch   uint32 // number of the program; the ref of a value belongs to one epoch
-	scalars []float64
-	keys    []scalarKey       // of scalars
-	slots   map[scalarKey]int // indices in scalars, by where they are used
-	shapes  map[shapeKey]uint32
-	// Hints are where a scalar or shape of a hash was last found in scalars or
-	// prog.Shapes. Most are right, which is quicker to see than to ask the map; a wrong
-	// one does no harm.
-	scalarHints [hints]uint32
-	shapeHints  [hints]uint32
-	signals     signals
-	encoded     []byte
-	most        int  // operations of a program
-	unfused     bool // each program
+	scalars scalars
+	shapes  shapes
+	signals signals
+	encoded []byte
+	hash    Hash   // of encoded
+	last    []byte // the encoding before, whose memory the next one takes
+	most    int    // operations that a program has at most
+	unfused bool   // Unfused of programs
+
+	graph bool      // results of floats get nodes
+	room  *nodeRoom // the memory of the last node
 
 	inf  inference // of the instruction under construction
 	args []Ref     // its arguments
-}
-
-// scalarKey identifies a scalar by the operation and the argument where it is used. Equal
-// scalars with one key become one, so that a learning rate of fifty updates travels once.
-// Scalars with different keys stay apart even if they are equal in one step: merging them
-// would make it another program.
-type scalarKey struct {
-	op   Op
-	arg  int
-	bits uint64
-}
-
-// hints is the number of scalars and shapes whose place is guessed: a power of two, more
-// than most programs have.
-const hints = 64
-
-type shapeKey struct {
-	rank int
-	dims [MaxRank]int
 }
 
 func (r *recording) start(s *Session, o *SessionOptions) {
@@ -61,7 +40,7 @@ func (r *recording) start(s *Session, o *SessionOptions) {
 		r.signals.unfuses = e.Unfuses
 	}
 	r.prog.Unfused = r.unfused
-	r.slots, r.shapes, r.places = map[scalarKey]int{}, map[shapeKey]uint32{}, places{}
+	r.places.known = map[uintptr]bool{}
 }
 
 // next begins the next program. It uses the arrays again, which the engine no longer
@@ -69,12 +48,11 @@ func (r *recording) start(s *Session, o *SessionOptions) {
 func (r *recording) next() {
 	clear(r.values)
 	clear(r.inputs)
-	r.values, r.inputs, r.sites, r.scalars, r.keys = r.values[:0], r.inputs[:0], r.sites[:0], r.scalars[:0], r.keys[:0]
+	r.values, r.inputs, r.sites = r.values[:0], r.inputs[:0], r.sites[:0]
 	r.epoch++
 	r.prog.reset()
 	r.prog.Unfused = r.unfused
-	clear(r.slots)
-	clear(r.shapes)
+	r.scalars.reset()
 	r.signals.reset()
 }
 
@@ -92,27 +70,30 @@ func (r *recording) finish(b *Batch, g *garbage) {
 		p.Externals[i].Donated = v.refs == 0
 		b.Inputs = append(b.Inputs, v.id)
 	}
-	p.NumScalars = len(r.scalars)
-	r.encoded = p.Append(r.encoded[:0])
-	b.Program, b.Encoded, b.Hash, b.Scalars = p, r.encoded, HashOf(r.encoded), r.scalars
+	p.NumScalars = len(r.scalars.values)
+	r.encoded, r.last = p.Append(r.last[:0]), r.encoded
+	if !bytes.Equal(r.encoded, r.last) { // equal where a loop repeats a step
+		r.hash = HashOf(r.encoded)
+	}
+	b.Program, b.Encoded, b.Hash, b.Scalars = p, r.encoded, r.hash, r.scalars.values
 }
 
 // full reports whether the program is close to a limit, or has as many operations as the
 // session submits at a time.
 func (r *recording) full() bool {
 	return len(r.prog.Instrs) >= r.most || len(r.inputs) >= MaxExternals/2 ||
-		len(r.scalars) >= MaxScalars/2 || r.bytes() > MaxProgramBytes/2
+		len(r.scalars.values) >= MaxScalars/2 || r.size() > MaxProgramBytes/2
 }
 
-// bytes returns an upper bound of the encoded size.
-func (r *recording) bytes() int {
+// size returns an upper bound of the encoded size.
+func (r *recording) size() int {
 	p := &r.prog
 	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints) +
 		signalBytes(len(p.Signals), r.signals.names, len(p.Externals), len(p.Instrs))
 }
 
 // record promotes the operands of one instruction, infers its result and appends it.
-func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
+func (r *recording) record(op Op, ints []int64, args []Arg) (*value, error) {
 	if !op.Valid() {
 		return nil, fmt.Errorf("%w: %v is no operation", ErrProgram, op)
 	}
@@ -123,11 +104,14 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	}
 	r.args = r.args[:0]
 	c := &r.inf
-	c.op, c.dt, c.sh, c.ints = op, c.dt[:0], c.sh[:0], ints
+	c.op, c.dt, c.sh = op, c.dt[:0], c.sh[:0]
+	if c.ints = c.ints[:0]; len(ints) > 0 {
+		c.ints = append(c.ints, ints...)
+	}
 	for i := range args {
 		a := &args[i]
 		if a.t == nil {
-			r.args = append(r.args, ScalarRef(r.scalar(op, i, a.f)))
+			r.args = append(r.args, ScalarRef(r.scalars.of(op, i, a.f)))
 			if i < tensors {
 				if !info.Weak || op == OpWhere && i == 0 {
 					return nil, fmt.Errorf("%w: argument %d is a scalar, expected a tensor", ErrShape, i)
@@ -155,17 +139,30 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	if err := c.infer(info); err != nil {
 		return nil, err
 	}
-	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == narrow.Wide() {
+	shape := r.result(args)
+	if d := c.outDT; narrow != Invalid && d == narrow.Wide() {
 		wide := r.instr(op, c.ints, r.args, d, shape)
 		r.hide(wide, d, shape)
 		r.args = append(r.args[:0], wide)
 		return r.emit(OpCast, []int64{int64(narrow)}, narrow, shape), nil
 	}
-	return r.emit(op, c.ints, c.outDT, c.outShape), nil
+	return r.emit(op, c.ints, c.outDT, shape), nil
+}
+
+// result returns the shape that was inferred for an operation of args, most often that of
+// the first one.
+func (r *recording) result(args []Arg) *sized {
+	out := r.inf.outShape
+	if len(args) > 0 && args[0].t != nil && len(out) > 0 {
+		if x := args[0].t.v.sized; len(x.shape) == len(out) && &x.shape[0] == &out[0] {
+			return x
+		}
+	}
+	return r.shapes.of(out)
 }
 
 // instr appends an instruction.
-func (r *recording) instr(op Op, ints []int64, args []Ref, d DType, shape Shape) Ref {
+func (r *recording) instr(op Op, ints []int64, args []Ref, d DType, shape *sized) Ref {
 	p := &r.prog
 	i := len(p.Instrs)
 	p.Instrs = append(p.Instrs, Instr{
@@ -175,29 +172,35 @@ func (r *recording) instr(op Op, ints []int64, args []Ref, d DType, shape Shape)
 	p.Args = append(p.Args, args...)
 	p.Ints = append(p.Ints, ints...)
 	if op.Info().Fallible {
-		r.sites = append(r.sites, siteMark{i, callersOf(r.s)})
+		r.sites = append(r.sites, siteMark{instr: i})
 	}
 	return Ref(i)
 }
 
 // hide adds a value without a handle for the last instruction.
-func (r *recording) hide(ref Ref, d DType, shape Shape) {
-	r.values = append(r.values, &value{s: r.s, dtype: d, shape: shape, epoch: r.epoch, ref: ref})
+func (r *recording) hide(ref Ref, d DType, shape *sized) {
+	r.values = append(r.values, &value{s: r.s, dtype: d, sized: shape, epoch: r.epoch, ref: ref})
 }
 
-// emit appends an instruction with the arguments in r.args and returns the handle of its
-// result.
-func (r *recording) emit(op Op, ints []int64, d DType, shape Shape) *made {
+// emit appends an instruction with the arguments in r.args and returns its result.
+func (r *recording) emit(op Op, ints []int64, d DType, shape *sized) *value {
 	ref := r.instr(op, ints, r.args, d, shape)
-	m := &made{}
-	m.Tensor.v = &m.value
-	m.value = value{s: r.s, dtype: d, shape: shape, refs: 1, epoch: r.epoch, ref: ref}
-	if op.Info().Class == ClassLeaf {
-		m.value.signal = r.signals.now
+	var v *value
+	if r.room = nil; r.graph && d.IsFloat() {
+		c := &computed{}
+		v, r.room = c.value.start(r.s, d, shape), &c.nodeRoom
+	} else {
+		v = newValue(r.s, d, shape)
 	}
-	r.values = append(r.values, &m.value)
-	r.s.large.add(&m.value, m.value.bytes())
-	return m
+	v.epoch, v.ref = r.epoch, ref
+	if op.Info().Class == ClassLeaf {
+		v.signal = r.signals.now
+	}
+	r.values = append(r.values, v)
+	if n := v.bytes(); n >= largeBytes {
+		r.s.large.add(v, n)
+	}
+	return v
 }
 
 // reference returns the name of v in the program. A value of an earlier program becomes
@@ -217,50 +220,7 @@ func (r *recording) reference(v *value) (Ref, error) {
 	}
 	ref := ExternalRef(len(r.inputs))
 	r.inputs = append(r.inputs, v)
-	r.prog.Externals = append(r.prog.Externals, External{DType: v.dtype, Shape: r.shapeIndex(v.shape), Signal: r.signals.slot(&r.prog, v.signal)})
+	r.prog.Externals = append(r.prog.Externals, External{DType: v.dtype, Shape: r.shapeIndex(v.sized), Signal: r.signals.slot(&r.prog, v.signal)})
 	v.epoch, v.ref = r.epoch, ref
 	return ref, nil
-}
-
-func (r *recording) scalar(op Op, arg int, f float64) int {
-	k := scalarKey{op, arg, math.Float64bits(f)}
-	hint := &r.scalarHints[hashed(uint64(op)<<8+uint64(arg), k.bits)]
-	if i := int(*hint); i < len(r.keys) && r.keys[i] == k {
-		return i
-	}
-	i, ok := r.slots[k]
-	if !ok {
-		i = len(r.scalars)
-		r.scalars, r.keys = append(r.scalars, f), append(r.keys, k)
-		r.slots[k] = i
-	}
-	*hint = uint32(i)
-	return i
-}
-
-func (r *recording) shapeIndex(shape Shape) uint32 {
-	p := &r.prog
-	h := uint64(len(shape))
-	for _, d := range shape {
-		h = h*0x9e3779b97f4a7c15 + uint64(d)
-	}
-	hint := &r.shapeHints[hashed(h, 0)]
-	if i := int(*hint); i < len(p.Shapes) && p.Shapes[i].Equal(shape) {
-		return *hint
-	}
-	k := shapeKey{rank: len(shape)}
-	copy(k.dims[:], shape)
-	i, ok := r.shapes[k]
-	if !ok {
-		i = uint32(len(p.Shapes))
-		p.Shapes = append(p.Shapes, shape)
-		r.shapes[k] = i
-	}
-	*hint = i
-	return i
-}
-
-// hashed returns which of the hints two words have.
-func hashed(a, b uint64) uint64 {
-	return ((a^b>>32)*0x9e3779b97f4a7c15 ^ b*0xff51afd7ed558ccd) / (1 << 64 / hints)
 }

@@ -53,8 +53,8 @@ func (s *Session) SaveTo(ctx context.Context, files []*os.File, base int64, ts [
 		return nil, fmt.Errorf("tensor: save: %d files for %d writers", len(files), s.Writers())
 	}
 	for _, t := range ts {
-		if t.v.err != nil {
-			return nil, t.v.err
+		if t.v.failed() != nil {
+			return nil, t.v.failed()
 		}
 		if t.v.s != s {
 			return nil, &OpError{Op: "save", Inputs: t.v.String(), Site: callSite(), Err: ErrOtherSession}

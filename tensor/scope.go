@@ -34,18 +34,31 @@ type Scope struct {
 // Assigned tensors hold a reference of their own and need no Keep.
 func (s *Session) Scope(f func(sc *Scope)) {
 	sc := &Scope{s: s, parent: s.scope}
+	if n := len(s.lists); n > 0 {
+		sc.values, s.lists = s.lists[n-1], s.lists[:n-1]
+	}
 	s.scope = sc
-	defer func() {
-		s.scope = sc.parent
-		for _, v := range sc.values {
-			if v != nil && v.scope == sc {
-				v.scope = nil
-				v.release()
-			}
-		}
-	}()
+	defer sc.end()
 	f(sc)
 }
+
+func (sc *Scope) end() {
+	s := sc.s
+	s.scope = sc.parent
+	for _, v := range sc.values {
+		if v != nil && v.scope == sc {
+			v.scope = nil
+			v.release()
+		}
+	}
+	if clear(sc.values); cap(sc.values) <= longestList {
+		s.lists = append(s.lists, sc.values[:0])
+	}
+	sc.values = nil
+}
+
+// longestList is the room of the longest list of a scope that is used again.
+const longestList = 1 << 16
 
 func (sc *Scope) add(v *value) {
 	v.scope = sc
@@ -73,7 +86,6 @@ func (sc *Scope) Keep(t *Tensor) *Tensor {
 func (t *Tensor) Free() {
 	v := t.v
 	switch {
-	case v.err != nil:
 	case t.owns:
 		t.owns = false
 		v.release()
@@ -90,23 +102,24 @@ func (t *Tensor) Free() {
 // Assign binds t to the value of v, which must have the same dtype and shape. It is the
 // in-place update: t -= x is t.Assign(t.Sub(x)). Results computed from t before keep the
 // old value. A leaf that requires a gradient stays one, so it can be assigned only under
-// NoGrad or a value without a graph.
+// NoGrad or a value without a graph. A tensor whose value was lost with a program that
+// failed can be assigned another.
 func (t *Tensor) Assign(v *Tensor) error {
 	s := t.v.s
-	if s == nil && t.v.err != nil {
-		return t.v.err
+	if s == nil && t.v.failed() != nil {
+		return t.v.failed()
 	}
 	if err := s.enter("assign"); err != nil {
 		return err
 	}
 	defer s.leave()
 	switch {
-	case t.v.err != nil:
-		return t.v.err
-	case v.v.err != nil && v.v.s == nil: // the error of no session yet
-		return s.fail(v.v.err)
-	case v.v.err != nil:
-		return v.v.err
+	case t.v.failed() != nil && t.v.dtype == Invalid:
+		return t.v.failed()
+	case v.v.failed() != nil && v.v.s == nil: // the error of no session yet
+		return s.fail(v.v.failed())
+	case v.v.failed() != nil:
+		return v.v.failed()
 	case v.v.s != s:
 		return s.fail(&OpError{Op: "assign", Inputs: v.v.String() + " to " + t.v.String(), Site: callSite(), Err: ErrOtherSession})
 	case v.v.dtype != t.v.dtype:

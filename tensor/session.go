@@ -61,8 +61,11 @@ type Session struct {
 	large   largeValues
 	settled bool // the engine has told of all programs submitted before
 
+	failures failures
+
 	noGrad int // depth of NoGrad
 	scope  *Scope
+	lists  [][]*value // empty, of scopes that have ended
 	random streams
 	stats  SessionStats
 	labels []label // see Name
@@ -163,8 +166,10 @@ func stick(s *Session, err error) error {
 // error.
 func (s *Session) Sync() error { return s.flushNow("sync", true) }
 
-// Flush submits everything recorded without waiting for it. It is seldom needed, since
-// sync points flush.
+// Flush submits everything recorded without waiting for it. Sync points flush by
+// themselves. A loop that reads its loss only now and then calls it after every step, so
+// that a worker runs the step while the next one is recorded, and every step is the same
+// program.
 func (s *Session) Flush() error { return s.flushNow("flush", false) }
 
 func (s *Session) flushNow(what string, sync bool) error {
@@ -179,8 +184,8 @@ func (s *Session) flushNow(what string, sync bool) error {
 // fetch flushes and returns v. The error is the session's sticky one, v's own, or the
 // engine's.
 func (s *Session) fetch(v *value) (Fetched, error) {
-	if v.err != nil {
-		return Fetched{}, v.err
+	if err := v.failed(); err != nil {
+		return Fetched{}, err
 	}
 	if v.refs == 0 {
 		return Fetched{}, s.fail(&OpError{Op: "read", Inputs: v.String(), Site: callSite(), Err: ErrReleased})
@@ -223,6 +228,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	var dropped int
 	b.Frees, dropped = s.dropped.take(b.Frees)
 	s.stats.Live -= dropped
+	s.failures.forget(b.Frees)
 	if v != nil {
 		b.Fetch = append(b.Fetch, v.id)
 	}
@@ -235,17 +241,22 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		again.Frees = nil // done when it failed
 		got, err = s.eng.Submit(s.ctx, &again)
 	}
-	s.settled = sync || v != nil
+	told := sync || v != nil
+	s.settled = told
+	if err == nil {
+		s.failures.taken(b, s.rec.sites, told)
+	} else if !errors.Is(err, ErrLost) {
+		err = s.failures.failed(b, s.rec.sites, err, s.next)
+	}
 	for _, u := range b.Uploads {
 		if u.Buf != nil {
 			u.Buf.Release()
 		}
 	}
 	clear(b.Uploads)
-	sites := s.rec.sites
 	s.startProgram()
 	if err != nil {
-		if err = located(err, sites); errors.Is(err, ErrNoSpace) {
+		if errors.Is(err, ErrNoSpace) {
 			err = s.large.explain(err, s.stats.Live)
 		}
 		_ = stick(s, s.lost(err)) // an earlier error is the cause of this one

@@ -237,6 +237,14 @@ func TestErrorsAreStickyAndLocated(t *testing.T) {
 	if _, err := x.Sum().Item(); err != nil {
 		t.Errorf("after ClearErr: %v", err)
 	}
+	for want, got := range map[string]*Tensor{
+		"3 values, expected 4":                      From(s, []float32{1, 2, 3}, 2, 2),
+		"7 bytes, expected 16: 4 values of 4 bytes": FromBytes(s, F32, make([]byte, 7), 2, 2),
+	} {
+		if err := got.Err(); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), want+" (") {
+			t.Errorf("%v, expected %q", err, want)
+		}
+	}
 	if _, err := z.Item(); !errors.Is(err, ErrShape) {
 		t.Errorf("what came out of the error stays one: %v", err)
 	}
@@ -367,14 +375,13 @@ func TestReleasedNeedNoCleanup(t *testing.T) {
 	freed.Free()
 	sent.Free()
 	sync()
-	none := runtime.Cleanup{}
 	for i, v := range gone {
-		if v.cleanup != none {
+		if v.more != nil {
 			t.Errorf("value %d has a cleanup, though it was released before the second flush", i)
 		}
 	}
-	if kept.v.cleanup == none || s.dropped.live != 8 || len(s.dropped.fresh) != 0 {
-		t.Errorf("the value that is held: cleanup %v, %d bytes counted, %d fresh ones", kept.v.cleanup, s.dropped.live, len(s.dropped.fresh))
+	if kept.v.more == nil || s.dropped.live != 8 || len(s.dropped.fresh) != 0 {
+		t.Errorf("the value that is held: %v, %d bytes counted, %d fresh ones", kept.v.more, s.dropped.live, len(s.dropped.fresh))
 	}
 	kept.Free()
 	if s.dropped.live != 0 {

@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,10 +54,11 @@ func (s Shape) Check(d DType) error {
 		if x < 0 {
 			return fmt.Errorf("%w: %v has a negative dim", ErrShape, s)
 		}
-		if x > 0 && n > math.MaxInt64/x {
+		high, low := bits.Mul64(uint64(n), uint64(max(x, 1)))
+		if high > 0 || low > math.MaxInt64 {
 			return fmt.Errorf("%w: %v of %v is too large", ErrShape, s, d)
 		}
-		n *= max(x, 1)
+		n = int(low)
 	}
 	return nil
 }
@@ -75,7 +77,11 @@ func (s Shape) Strides() []int {
 
 // Broadcast returns the common shape of a and b by NumPy's rule. Dims are compared from
 // the last: equal dims stay, and a dim that is 1 or missing is repeated.
-func Broadcast(a, b Shape) (Shape, error) {
+func Broadcast(a, b Shape) (Shape, error) { return broadcast(nil, a, b) }
+
+// broadcast is Broadcast. It puts a result that is neither a nor b into the memory of
+// out, which is empty, if that suffices.
+func broadcast(out, a, b Shape) (Shape, error) {
 	if a.Equal(b) || len(b) == 0 {
 		return a, nil
 	}
@@ -83,7 +89,7 @@ func Broadcast(a, b Shape) (Shape, error) {
 		return b, nil
 	}
 	n := max(len(a), len(b))
-	out := make(Shape, n)
+	out = slices.Grow(out, n)[:n]
 	for i := 1; i <= n; i++ {
 		x, y := 1, 1
 		if i <= len(a) {

@@ -134,7 +134,7 @@ func (t *signals) reset() {
 // the result of an operation. A tensor that is assigned (Assign) keeps its signal.
 func (t *Tensor) Signal(name string) *Tensor {
 	v := t.v
-	if v.err != nil {
+	if v.failed() != nil {
 		return t
 	}
 	s := v.s
@@ -183,7 +183,7 @@ func (n *Node) Backward(f func() error) error {
 // gradients.
 func (n *Node) NameGradient(g *Tensor) {
 	s := n.out.s
-	if n.out.signal == 0 || g.v.err != nil || g.v.epoch != s.rec.epoch {
+	if n.out.signal == 0 || g.v.failed() != nil || g.v.epoch != s.rec.epoch {
 		return
 	}
 	i, ok := g.v.ref.Instr()

@@ -60,8 +60,8 @@ func (l *largeValues) add(v *value, n int) {
 	if n < largeBytes {
 		return
 	}
-	site := callersOf(v.s)
-	v.site = &site
+	site := callersOf(v.s, &v.s.rec.places.large)
+	v.and().site = &site
 	if len(l.list) >= max(l.full, 64) {
 		l.list = slices.DeleteFunc(l.list, func(p weak.Pointer[value]) bool { return !p.Value().lives() })
 		l.full = 2 * len(l.list)
@@ -70,7 +70,7 @@ func (l *largeValues) add(v *value, n int) {
 }
 
 // lives reports whether v is held, which may be nil.
-func (v *value) lives() bool { return v != nil && v.refs > 0 && v.err == nil }
+func (v *value) lives() bool { return v != nil && v.refs > 0 && v.failed() == nil }
 
 // explain adds to an error about memory what the session holds: the number of its tensors
 // and those that take most, with the lines that made them.
@@ -85,7 +85,7 @@ func (l *largeValues) explain(err error, live int) error {
 		if !v.lives() {
 			continue
 		}
-		g := group{what: v.String(), site: v.site.String()}
+		g := group{what: v.String(), site: v.more.site.String()}
 		i := slices.IndexFunc(groups, func(x group) bool { return x.what == g.what && x.site == g.site })
 		if i < 0 {
 			i, groups = len(groups), append(groups, g)

@@ -22,7 +22,7 @@ func (s *Session) Tape() (*Program, error) {
 	for i, v := range s.rec.inputs {
 		p.Externals[i].Donated = v.refs == 0
 	}
-	p.NumScalars = len(s.rec.scalars)
+	p.NumScalars = len(s.rec.scalars.values)
 	return p, nil
 }
 
@@ -45,8 +45,8 @@ func (s *Session) Explain(t *Tensor) (string, error) {
 	var b strings.Builder
 	v := t.v
 	switch {
-	case v.err != nil:
-		return "", v.err
+	case v.failed() != nil:
+		return "", v.failed()
 	case v.s != s:
 		return "", fmt.Errorf("%w: %v belongs to the session on %s, this one is on %s", ErrOtherSession, v, v.s.eng.Name(), s.eng.Name())
 	case v.refs <= 0:

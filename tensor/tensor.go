@@ -19,7 +19,12 @@ type Tensor struct {
 	grad     *Tensor
 	requires bool // a leaf that requires a gradient
 	owns     bool // holds one of the value's refs
+	place    int32
 }
+
+// Place returns a number of t that belongs to the package that computes gradients, which
+// keeps there the place of t in a list, see Node.At. No other may write it.
+func Place(t *Tensor) *int32 { return &t.place }
 
 var errLeaf = errors.New("tensor: a leaf that requires a gradient can't be bound to a computed value with a graph: compute it in NoGrad (no_grad in Python)")
 
@@ -49,11 +54,11 @@ func (t *Tensor) Rank() int { return len(t.v.shape) }
 func (t *Tensor) Elems() int { return t.v.shape.Elems() }
 
 // Err returns the error that t stands for, or nil.
-func (t *Tensor) Err() error { return t.v.err }
+func (t *Tensor) Err() error { return t.v.failed() }
 
 // String describes t without reading it: f32[2 3]. Show prints its content.
 func (t *Tensor) String() string {
-	if t.v.err != nil {
+	if t.v.failed() != nil {
 		return "error: " + t.v.err.Error()
 	}
 	return t.v.String()
@@ -62,7 +67,7 @@ func (t *Tensor) String() string {
 // RequireGrad makes t a leaf for which gradients are computed, and returns it. t must be
 // of a float type and must not be computed from another leaf.
 func (t *Tensor) RequireGrad() *Tensor {
-	if t.v.err != nil {
+	if t.v.failed() != nil {
 		return t
 	}
 	if !t.v.dtype.IsFloat() || t.node != nil {
@@ -77,10 +82,10 @@ func (t *Tensor) RequiresGrad() bool { return t.requires }
 
 // Detach returns a handle of the same value outside the graph.
 func (t *Tensor) Detach() *Tensor {
-	if t.v.err == nil && t.owns {
+	if t.v.failed() == nil && t.owns {
 		t.v.retain()
 	}
-	return &Tensor{v: t.v, owns: t.owns && t.v.err == nil}
+	return &Tensor{v: t.v, owns: t.owns && t.v.failed() == nil}
 }
 
 // Named is a tensor and its name in a model or a file, such as "layers.0.weight".
@@ -101,7 +106,7 @@ func (t *Tensor) SetGrad(g *Tensor) {
 	t.grad = nil
 	if g != nil {
 		t.grad = &Tensor{v: g.v, node: g.node}
-		if g.v.err == nil && g.v.refs > 0 {
+		if g.v.failed() == nil && g.v.refs > 0 {
 			g.v.retain()
 			t.grad.owns = true
 		}
@@ -141,13 +146,13 @@ func copyChunked(dst, src []byte) {
 // worker's memory. The slice is valid only during f and must not be written.
 func View[E Element](t *Tensor, f func([]E) error) error {
 	s := t.v.s
-	if s == nil && t.v.err != nil {
-		return t.v.err
+	if s == nil && t.v.failed() != nil {
+		return t.v.failed()
 	}
 	if err := s.enter("read"); err != nil {
 		return err
 	}
-	if t.v.err == nil && t.v.dtype != DTypeOf[E]() {
+	if t.v.failed() == nil && t.v.dtype != DTypeOf[E]() {
 		defer s.leave()
 		return s.fail(&OpError{Op: "read", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: asked for %v", ErrDType, DTypeOf[E]())})
 	}
@@ -167,7 +172,7 @@ func Data[E Element](t *Tensor) ([]E, error) {
 
 // Item returns the single element of t as a float64; a bool is 0 or 1.
 func (t *Tensor) Item() (float64, error) {
-	if t.v.err == nil && t.v.shape.Elems() != 1 {
+	if t.v.failed() == nil && t.v.shape.Elems() != 1 {
 		return 0, t.v.s.fail(&OpError{Op: "item", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: %d elements, expected 1", ErrShape, t.v.shape.Elems())})
 	}
 	var x float64

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// value is the result of one operation. Handles (Tensor) and graph edges point to it.
+// value is the result of one operation. Handles (Tensor) and graph edges point to it. The
+// first handle is in it, which saves an allocation.
 //
 // refs counts the handles and scopes that keep it. At 0 the value is dead: a later
 // program frees it if the engine has it; otherwise the program being recorded does not
@@ -17,35 +18,57 @@ import (
 // Every operation allocates one. The small fields stand together, so that they are not
 // padded to a word each.
 type value struct {
+	handle  Tensor
 	s       *Session
-	shape   Shape
+	*sized  // its shape
 	dtype   DType
 	flushed bool
 	tracked bool   // counted by garbage
 	signal  uint16 // number in the session of its signal
+	refs    int32
 	id      uint64 // valid once flushed
-	refs    int
 	epoch   uint32 // epoch of ref
 	ref     Ref
-	scope   *Scope          // the scope that holds one of refs
-	cleanup runtime.Cleanup // set by garbage.settle
-	site    *stack          // where it was recorded, if it is large
+	scope   *Scope // the scope that holds one of refs
+	more    *more  // most values have none
 	err     error
 }
 
-// made is a new handle and its value, in one allocation.
-type made struct {
-	Tensor
-	value
+// more is the fields that only few values need.
+type more struct {
+	cleanup runtime.Cleanup // set by garbage.settle
+	site    *stack          // where it was recorded, if it is large
+}
+
+// and returns v.more, and makes it if there is none.
+func (v *value) and() *more {
+	if v.more == nil {
+		v.more = &more{}
+	}
+	return v.more
+}
+
+// newValue returns a value with one reference and its first handle.
+func newValue(s *Session, d DType, shape *sized) *value {
+	return (&value{}).start(s, d, shape)
+}
+
+// start makes v, which must be zero, such a value.
+func (v *value) start(s *Session, d DType, shape *sized) *value {
+	v.s, v.sized, v.dtype, v.refs = s, shape, d, 1
+	v.handle.v = v
+	return v
 }
 
 // poisoned returns a tensor that stands for an error.
 func poisoned(s *Session, err error) *Tensor {
-	m := &made{}
-	m.Tensor.v = &m.value
-	m.value.s, m.value.err = s, err
-	return &m.Tensor
+	v := newValue(s, Invalid, unsized)
+	v.refs, v.err = 0, err
+	return &v.handle
 }
+
+// poison returns a tensor that stands for the error of t, also when t gets a value.
+func (t *Tensor) poison() *Tensor { return poisoned(t.v.s, t.v.err) }
 
 func (v *value) String() string { return fmt.Sprintf("%v%v", v.dtype, v.shape) }
 
@@ -55,7 +78,7 @@ func (v *value) retain() { v.refs++ }
 // release drops a reference. After the last one, the next program frees the value or does
 // not keep it.
 func (v *value) release() {
-	if v.refs--; v.refs > 0 || v.err != nil {
+	if v.refs--; v.refs > 0 {
 		return
 	}
 	s := v.s
@@ -83,14 +106,15 @@ func (v *value) track(g *garbage) {
 // untrack undoes track for a value that is released.
 func (v *value) untrack(g *garbage) {
 	if v.tracked {
-		v.cleanup.Stop() // nothing happens if settle has not seen v
-		v.tracked = false
+		if v.tracked = false; v.more != nil {
+			v.more.cleanup.Stop() // nothing happens if settle has not seen v
+		}
 		g.live -= v.bytes()
 	}
 }
 
 // bytes returns the size of v at the engine.
-func (v *value) bytes() int { return v.shape.Elems() * v.dtype.Size() }
+func (v *value) bytes() int { return v.elems * v.dtype.Size() }
 
 // collectAt is the least number of bytes for which garbage runs the collector, unless the
 // engine has little memory.
@@ -134,7 +158,7 @@ func (d dropped) add() {
 func (g *garbage) settle() {
 	for _, v := range g.fresh {
 		if v.tracked {
-			v.cleanup = runtime.AddCleanup(v, dropped.add, dropped{g, v.id, v.bytes()})
+			v.and().cleanup = runtime.AddCleanup(v, dropped.add, dropped{g, v.id, v.bytes()})
 		}
 	}
 	clear(g.fresh)

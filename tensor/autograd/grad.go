@@ -39,14 +39,19 @@ func Grad(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 // GradWith is Grad with options.
 func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	w := newWalk(o)
+	w.leaves = make([]leaf, 0, len(xs))
+	defer w.end()
 	for i, x := range xs {
 		if err := x.Err(); err != nil {
 			return nil, err
 		}
 		switch {
 		case x.RequiresGrad():
-			w.leaves[x] = nil
+			w.target(x)
 		case x.Node() != nil:
+			if w.nodes == nil {
+				w.nodes = map[*tensor.Node]*tensor.Tensor{}
+			}
 			w.nodes[x.Node()] = nil
 		default:
 			err := fmt.Errorf("%w: x %d (%v) is neither a leaf that requires a gradient nor computed from such a leaf", tensor.ErrNoGrad, i, x)
@@ -55,10 +60,11 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 	}
 	out := make([]*tensor.Tensor, len(xs))
 	err := w.run(loss, func(s *tensor.Session, keep func(*tensor.Tensor)) error {
-		given := make(map[*tensor.Tensor]bool, len(xs))
 		for i, x := range xs {
-			g := w.leaves[x]
-			if !x.RequiresGrad() {
+			var g *tensor.Tensor
+			if l := w.leaf(x); l != nil {
+				g = l.grad
+			} else {
 				g = w.nodes[x.Node()]
 			}
 			switch {
@@ -66,12 +72,12 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 				return fmt.Errorf("%w: the loss does not depend on x %d (%v)", tensor.ErrNoGrad, i, x)
 			case g == nil:
 				g = tensor.Zeros(s, x.DType(), x.Shape()...)
-			case given[g] || g == w.o.GradOutput:
+			case g == w.o.GradOutput || given(out[:i], g):
 				// Each x gets a handle of its own, which can be assigned and freed
 				// separately.
 				g = g.Detach()
 			}
-			given[g] = true
+			*tensor.Place(g) = int32(i)
 			keep(g)
 			out[i] = g
 		}
@@ -83,6 +89,12 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 	return out, nil
 }
 
+// given reports whether gs has g at the index tensor.Place of g.
+func given(gs []*tensor.Tensor, g *tensor.Tensor) bool {
+	i := int(*tensor.Place(g))
+	return i < len(gs) && gs[i] == g
+}
+
 // Backward computes the gradients of loss with respect to every leaf that it depends on
 // and adds them to the leaf's Grad, where they stay until SetGrad(nil). The errors are
 // those of Grad; after an error no leaf has changed.
@@ -92,18 +104,18 @@ func Backward(loss *tensor.Tensor) error { return BackwardWith(nil, loss) }
 func BackwardWith(o *Options, loss *tensor.Tensor) error {
 	w := newWalk(o)
 	w.all = true
+	defer w.end()
 	return w.run(loss, func(_ *tensor.Session, _ func(*tensor.Tensor)) error {
-		for _, x := range w.found {
-			g := w.leaves[x]
-			if old := x.Grad(); old != nil {
-				if g = old.Add(g); g.Err() != nil {
-					return g.Err()
+		for i := range w.leaves {
+			l := &w.leaves[i]
+			if old := l.x.Grad(); old != nil {
+				if l.grad = old.Add(l.grad); l.grad.Err() != nil {
+					return l.grad.Err()
 				}
-				w.leaves[x] = g
 			}
 		}
-		for _, x := range w.found {
-			x.SetGrad(w.leaves[x])
+		for _, l := range w.leaves {
+			l.x.SetGrad(l.grad)
 		}
 		return nil
 	})

@@ -20,7 +20,8 @@ func matmul(c *call, i int) *tensor.Tensor {
 		}
 		return dy.Matmul(b.T())
 	}
-	a, dy, shape := fold(a, dy, b)
+	var room [tensor.MaxRank]int
+	a, dy, shape := fold(room[:0], a, dy, b)
 	var g *tensor.Tensor
 	if turned {
 		g = dy.T().Matmul(a).T()
@@ -47,11 +48,12 @@ func isTransposed(e *tensor.Edge) bool {
 
 // fold turns the many products whose sum is b's gradient into one long product: the
 // innermost dims over which b was broadcast become rows of a and dy. It leaves other
-// dims, over which fit sums. shape is the gradient's, with 1 for each folded dim.
+// dims, over which fit sums. It returns the gradient's shape, with 1 for each folded dim,
+// in the memory of room.
 //
 //	a [4 8 16 m k], b [k n]: a becomes [4*8*16*m, k], dy likewise
 //	a [4 8 16 m k], b [8 1 k n]: a becomes [4 8 16*m k]
-func fold(a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
+func fold(room []int, a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
 	as, bs, ys := a.Shape(), b.Shape(), dy.Shape()
 	batch := len(ys) - 2
 	at := func(s tensor.Shape, d int) int { // size of batch dim d of the result in s
@@ -64,7 +66,7 @@ func fold(a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
 	for from > 0 && at(bs, from-1) == 1 && at(as, from-1) == ys[from-1] && batch-(from-1) <= len(as)-2 {
 		from--
 	}
-	shape = slices.Clone(ys)
+	shape = append(room, ys...)
 	for d := from; d < batch; d++ {
 		shape[d] = 1
 	}
@@ -78,14 +80,13 @@ func fold(a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
 	}
 	if from == batch || slices.Contains(ys, 0) {
 		if from < batch { // nothing to multiply, and -1 has no meaning
-			shape = slices.Clone(ys)
+			shape = append(room, ys...)
 			shape[batch] = as[len(as)-1]
 		}
 		return a, dy, shape
 	}
-	lead := slices.Clone(as[:len(as)-2-(batch-from)])
-	fa = a.Reshape(append(lead, rows, as[len(as)-1])...)
-	lead = slices.Clone(ys[:from])
-	fdy = dy.Reshape(append(lead, rows, ys[batch+1])...)
+	var dims [tensor.MaxRank]int
+	fa = a.Reshape(append(append(dims[:0], as[:len(as)-2-(batch-from)]...), rows, as[len(as)-1])...)
+	fdy = dy.Reshape(append(append(dims[:0], ys[:from]...), rows, ys[batch+1])...)
 	return fa, fdy, shape
 }

@@ -32,11 +32,10 @@ func norm(gradX, gradW tensor.Op) vjp {
 		eps := c.arg(len(c.n.In) - 1)
 		switch i {
 		case 0:
-			args := []tensor.Arg{c.arg(0), tensor.T(c.dy)}
 			if c.tensors() > 1 {
-				args = append(args, c.arg(1))
+				return c.apply(gradX, c.n.Ints, c.arg(0), tensor.T(c.dy), c.arg(1), eps)
 			}
-			return c.apply(gradX, c.n.Ints, append(args, eps)...)
+			return c.apply(gradX, c.n.Ints, c.arg(0), tensor.T(c.dy), eps)
 		case 1:
 			return c.apply(gradW, c.n.Ints, c.arg(0), tensor.T(c.dy), eps)
 		}

@@ -2,10 +2,11 @@ package autograd
 
 import "github.com/ringside-go/ringside/tensor"
 
-func reshape(c *call, _ int) *tensor.Tensor { return withShape(c.dy, c.x(0).Shape()) }
+func reshape(c *call, _ int) *tensor.Tensor { return withShape(c.dy, c.n.In[0].Shape()) }
 
 func permute(c *call, _ int) *tensor.Tensor {
-	back := make([]int, len(c.n.Ints))
+	var room [tensor.MaxRank]int
+	back := room[:len(c.n.Ints)]
 	for i, d := range c.n.Ints {
 		back[d] = i
 	}

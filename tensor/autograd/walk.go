@@ -3,6 +3,7 @@ package autograd
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -10,11 +11,16 @@ import (
 // walk is one backward pass. leaves and nodes hold the gradients of the targets.
 type walk struct {
 	o      Options
-	all    bool // every leaf is a target
-	leaves map[*tensor.Tensor]*tensor.Tensor
+	all    bool   // every leaf is a target
+	leaves []leaf // if all, those that have a gradient, in the order they got it
 	nodes  map[*tensor.Node]*tensor.Tensor
-	found  []*tensor.Tensor // the leaves that have a gradient, in the order they got it
-	steps  map[*tensor.Node]*step
+	steps  []step // of the nodes behind the loss, in the order they are found
+}
+
+// leaf is a target. tensor.Place of x is its index in the walk's leaves.
+type leaf struct {
+	x, grad *tensor.Tensor
+	before  int32 // tensor.Place of x in the walk during which this one runs
 }
 
 // step is a node of the walk.
@@ -27,10 +33,7 @@ type step struct {
 
 func newWalk(o *Options) *walk {
 	return &walk{
-		o:      *cmp.Or(o, &Options{}),
-		leaves: map[*tensor.Tensor]*tensor.Tensor{},
-		nodes:  map[*tensor.Node]*tensor.Tensor{},
-		steps:  map[*tensor.Node]*step{},
+		o: *cmp.Or(o, &Options{}),
 	}
 }
 
@@ -89,17 +92,17 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 		return nil
 	}
 	order := w.order(loss.Node())
-	w.steps[loss.Node()].grad = g
+	w.steps[0].grad = g
 	c := call{s: s, twice: w.o.CreateGraph}
 	for i := len(order) - 1; i >= 0; i-- {
-		st := order[i]
+		st := &w.steps[order[i]]
 		if st.grad == nil || !st.needed {
 			continue
 		}
 		if _, ok := w.nodes[st.node]; ok {
 			w.nodes[st.node] = st.grad
 		}
-		if st != order[len(order)-1] { // the loss's own gradient was given
+		if order[i] != 0 { // the loss's own gradient was given
 			st.node.NameGradient(st.grad)
 		}
 		if err := st.node.Backward(func() error { return w.through(&c, st) }); err != nil {
@@ -126,11 +129,10 @@ func (w *walk) through(c *call, st *step) error {
 		if f == nil {
 			return fmt.Errorf("%w: %v can't be differentiated (again)", tensor.ErrNoGrad, n.Op)
 		}
-		x := e.Tensor()
 		c.sum, c.added = w.has(e), false
-		g := fit(f(c, i), x.Shape(), x.DType())
+		g := fit(f(c, i), e.Shape(), e.DType())
 		if err := g.Err(); err != nil {
-			return fmt.Errorf("autograd: gradient of %v with respect to its input %d (%v): %w", n.Op, i, x, err)
+			return fmt.Errorf("autograd: gradient of %v with respect to its input %d (%v): %w", n.Op, i, e.Tensor(), err)
 		}
 		if c.sum != nil && !c.added {
 			if g = c.sum.Add(g); g.Err() != nil {
@@ -186,54 +188,99 @@ func (w *walk) set(e *tensor.Edge, g *tensor.Tensor) {
 	if e.Leaf != nil {
 		w.give(e.Leaf, g)
 	} else {
-		w.steps[e.Node].grad = g
+		w.at(e.Node).grad = g
 	}
+}
+
+// at returns the step of n, which is one of the nodes behind the loss.
+func (w *walk) at(n *tensor.Node) *step {
+	if !w.seen(n) { // a walk that ran during this one has set n.At
+		n.At = int32(slices.IndexFunc(w.steps, func(st step) bool { return st.node == n }))
+	}
+	return &w.steps[n.At]
+}
+
+// seen reports whether n has a step at its place.
+func (w *walk) seen(n *tensor.Node) bool {
+	return int(n.At) < len(w.steps) && w.steps[n.At].node == n
 }
 
 // has returns the gradient that e's input has so far.
 func (w *walk) has(e *tensor.Edge) *tensor.Tensor {
 	if e.Leaf != nil {
-		return w.leaves[e.Leaf]
+		if l := w.leaf(e.Leaf); l != nil {
+			return l.grad
+		}
+		return nil
 	}
-	return w.steps[e.Node].grad
+	return w.at(e.Node).grad
 }
 
 // into reports whether e leads to a target.
 func (w *walk) into(e *tensor.Edge) bool {
 	if e.Leaf != nil {
-		_, ok := w.leaves[e.Leaf]
-		return ok || w.all
+		return w.all || w.leaf(e.Leaf) != nil
 	}
 	if e.Node == nil {
 		return false
 	}
-	return w.steps[e.Node].needed
+	return w.at(e.Node).needed
 }
 
 func (w *walk) give(x, g *tensor.Tensor) {
-	if w.all && w.leaves[x] == nil {
-		w.found = append(w.found, x)
-	}
-	w.leaves[x] = g
+	w.target(x).grad = g
 }
 
-// order returns the nodes behind root, each after all its inputs, and marks those that
-// lead to a target. It is a depth-first search with its own stack, because a graph can be
-// as deep as the loop that made it.
-func (w *walk) order(root *tensor.Node) []*step {
-	var order []*step
-	first := &step{node: root}
-	w.steps[root] = first
-	stack := []*step{first}
+// target returns the leaf of x, which it adds if it is none yet.
+func (w *walk) target(x *tensor.Tensor) *leaf {
+	l := w.leaf(x)
+	if l == nil {
+		place := tensor.Place(x)
+		w.leaves = append(w.leaves, leaf{x: x, before: *place})
+		*place = int32(len(w.leaves) - 1)
+		l = &w.leaves[*place]
+	}
+	return l
+}
+
+// leaf returns the leaf of x, or nil if x is no target.
+func (w *walk) leaf(x *tensor.Tensor) *leaf {
+	if i := int(*tensor.Place(x)); i < len(w.leaves) && w.leaves[i].x == x {
+		return &w.leaves[i]
+	}
+	return nil
+}
+
+// end restores the places of leaves for the walk during which this one ran.
+func (w *walk) end() {
+	for _, l := range w.leaves {
+		*tensor.Place(l.x) = l.before
+	}
+}
+
+// firstSteps is for how many nodes a walk has memory at first.
+const firstSteps = 32
+
+// order returns the places in steps of the nodes behind root, each after all its inputs,
+// and marks those that lead to a target. Root is the first step. It is a depth-first
+// search with its own stack, because a graph can be as deep as the loop that made it.
+func (w *walk) order(root *tensor.Node) []int32 {
+	w.steps = make([]step, 0, firstSteps)
+	order, stack := make([]int32, 0, firstSteps), make([]int32, 0, firstSteps)
+	find := func(n *tensor.Node) {
+		n.At = int32(len(w.steps))
+		w.steps = append(w.steps, step{node: n})
+		stack = append(stack, n.At)
+	}
+	find(root)
 	for len(stack) > 0 {
-		st := stack[len(stack)-1]
+		at := stack[len(stack)-1]
+		st := &w.steps[at]
 		if st.edge < len(st.node.In) {
 			e := &st.node.In[st.edge]
 			st.edge++
-			if e.Node != nil && w.steps[e.Node] == nil {
-				next := &step{node: e.Node}
-				w.steps[e.Node] = next
-				stack = append(stack, next)
+			if e.Node != nil && !w.seen(e.Node) {
+				find(e.Node)
 			}
 			continue
 		}
@@ -244,7 +291,7 @@ func (w *walk) order(root *tensor.Node) []*step {
 				break
 			}
 		}
-		order = append(order, st)
+		order = append(order, at)
 	}
 	return order
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -93,6 +94,7 @@ func (m *Manifest) encode() ([]byte, error) {
 // parse reads a manifest and checks it by itself. name stands in errors: ErrFormat for a
 // text that no Save writes, and ErrDamaged for one that was changed after it was written.
 func parse(src []byte, name string) (*Manifest, error) {
+	name = plain.Name(name)
 	bad := func(is error, format string, a ...any) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %s: %s", is, name, fmt.Sprintf(format, a...))
 	}
@@ -189,7 +191,7 @@ func (m *Manifest) checkTensor(t *Tensor) error {
 		}
 		n, _ := t.bytes(s.Shape) // within t.Shape
 		if have := m.Files[s.File].Bytes; s.Offset < 0 || s.Offset > have || n > have-s.Offset {
-			return fmt.Errorf("slice %d of %d bytes at %d of file %s, which has %d", i, n, s.Offset, m.Files[s.File].Path, have)
+			return fmt.Errorf("slice %d of %d bytes at %d of file %s, which has %d", i, n, s.Offset, plain.Name(m.Files[s.File].Path), have)
 		}
 		if b, err := hex.DecodeString(s.Sum); err != nil || len(b) != sha256.Size {
 			return fmt.Errorf("slice %d has sha256 %.80q, expected %d hex digits", i, s.Sum, 2*sha256.Size)
@@ -197,7 +199,7 @@ func (m *Manifest) checkTensor(t *Tensor) error {
 		for j := range t.Slices[:i] {
 			o := &t.Slices[j]
 			if o.File == s.File {
-				return fmt.Errorf("slices %d and %d are both in file %s", j, i, m.Files[s.File].Path)
+				return fmt.Errorf("slices %d and %d are both in file %s", j, i, plain.Name(m.Files[s.File].Path))
 			}
 			if n > 0 && overlap(o, s) {
 				return fmt.Errorf("slices %d (from %v, shape %v) and %d (from %v, shape %v) overlap", j, o.Start, o.Shape, i, s.Start, s.Shape)

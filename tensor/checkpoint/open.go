@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -48,13 +49,13 @@ func open(dir string) (c *Checkpoint, err error) {
 	path := filepath.Join(dir, manifestName)
 	src, err := readManifest(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is not there", ErrNone, path)
+		return nil, fmt.Errorf("%w: %s is not there", ErrNone, plain.Name(path))
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("%w: %s is not a folder, expected one with a %s", ErrFormat, dir, manifestName)
+		return nil, fmt.Errorf("%w: %s is not a folder, expected one with a %s", ErrFormat, plain.Name(dir), manifestName)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
+		return nil, fmt.Errorf("checkpoint: %w", plain.Path(err))
 	}
 	m, err := parse(src, path)
 	if err != nil {
@@ -88,17 +89,17 @@ func (c *Checkpoint) openFile(i int) error {
 	path := c.path(i)
 	st, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %w, which %s names", err, manifestName)
+		return fmt.Errorf("checkpoint: %w, which %s names", plain.Path(err), manifestName)
 	}
 	if !st.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is no file: its mode is %v", ErrDamaged, path, st.Mode())
+		return fmt.Errorf("%w: %s is no file: its mode is %v", ErrDamaged, plain.Name(path), st.Mode())
 	}
 	if want := c.Files[i].Bytes; st.Size() != want {
-		return fmt.Errorf("%w: %s has %d bytes, expected %d", ErrDamaged, path, st.Size(), want)
+		return fmt.Errorf("%w: %s has %d bytes, expected %d", ErrDamaged, plain.Name(path), st.Size(), want)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", plain.Path(err))
 	}
 	c.files = append(c.files, f)
 	in, err := safetensors.NewFile(f, st.Size(), path)
@@ -117,7 +118,7 @@ func (c *Checkpoint) openFile(i int) error {
 				return fmt.Errorf("%w: %w", ErrDamaged, err)
 			}
 			if !slices.Equal(info.Shape, safetensors.Dims(s.Shape)) || info.DType != t.DType || info.Offset != s.Offset {
-				return fmt.Errorf("%w: %s: tensor %.200q is %s%v at %d, the manifest says %s%v at %d", ErrDamaged, path, t.Name,
+				return fmt.Errorf("%w: %s: tensor %.200q is %s%v at %d, the manifest says %s%v at %d", ErrDamaged, plain.Name(path), t.Name,
 					info.DType, info.Shape, info.Offset, t.DType, s.Shape, s.Offset)
 			}
 		}
@@ -154,10 +155,10 @@ func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
 		n, _ := t.bytes(s.Shape)
 		sum := sha256.New()
 		if err := s.read(c.files[s.File], n, t.Shape, int(t.DType.Size()), dst, sum); err != nil {
-			return fmt.Errorf("checkpoint: %s: tensor %.200q: %w", c.path(s.File), t.Name, err)
+			return fmt.Errorf("checkpoint: %s: tensor %.200q: %w", plain.Name(c.path(s.File)), t.Name, err)
 		}
 		if is := hex.EncodeToString(sum.Sum(nil)); is != strings.ToLower(s.Sum) {
-			return fmt.Errorf("%w: %s: tensor %.200q: its %d bytes at %d have sha256 %s, written was %s", ErrDamaged, c.path(s.File),
+			return fmt.Errorf("%w: %s: tensor %.200q: its %d bytes at %d have sha256 %s, written was %s", ErrDamaged, plain.Name(c.path(s.File)),
 				t.Name, n, s.Offset, is, s.Sum)
 		}
 	}
@@ -300,7 +301,7 @@ func (c *Checkpoint) fit(tensors []tensor.Named, part bool) ([]*Tensor, error) {
 		}
 	}
 	if text := diff.String(); text != "" {
-		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, c.dir, text)
+		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, plain.Name(c.dir), text)
 	}
 	return found, nil
 }

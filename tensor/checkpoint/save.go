@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -47,7 +49,7 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	o = cmp.Or(o, &Options{})
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("checkpoint: saving to %s: %w", dir, err)
+			err = fmt.Errorf("checkpoint: saving to %s: %w", plain.Name(dir), plain.Path(limits.Written(dir, err)))
 		}
 	}()
 	for k, v := range o.Notes {
@@ -192,7 +194,7 @@ func Writable(dir string) error {
 		err = safetensors.Writable(filepath.Join(dir, manifestName))
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint: saving to %s: %w", dir, err)
+		return fmt.Errorf("checkpoint: saving to %s: %w", plain.Name(dir), plain.Path(limits.Written(dir, err)))
 	}
 	return nil
 }

@@ -2,11 +2,14 @@ package data
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // maxTexts bounds the texts of a column. Numbers up to it are exact in float32.
@@ -72,6 +75,7 @@ const (
 	undecided       // as its first field that is not empty: AllTexts
 	classes         // the label's
 	target          // the label's numbers
+	skipped         // left out
 )
 
 // column is a column of a file.
@@ -82,13 +86,18 @@ type column struct {
 
 	texts *texts // of categories and classes
 
-	// With AllTexts, the first field that is not empty decides the kind.
-	open  bool
-	first string
-	line  int
+	open bool // with AllTexts, the first field that is not empty decides the kind
 
-	gaps    []int // rows in which it is empty
-	gapLine int   // line of the first
+	first string // the first field that is not empty; for numbers and open ones
+	line  int    // the line of first
+
+	gaps []gap // for numbers and open ones
+}
+
+// gap is a field that counts as empty.
+type gap struct {
+	row, line int
+	text      string
 }
 
 // tableReader makes a table of records.
@@ -96,28 +105,28 @@ type tableReader struct {
 	Table
 	o       TableOptions
 	file    string
+	doubt   string // why the first record was not taken for names of columns
+	line    int    // of the first record
 	columns []column
 }
 
-// reader returns a table without rows for the file's columns of these names.
-func (o *TableOptions) reader(file string, names []string) (*tableReader, error) {
-	t := &tableReader{o: *o, file: file, columns: make([]column, len(names))}
-	if like := o.Like; like != nil {
-		n := len(like.Names)
-		if o.Categories != nil || o.Fill != nil {
-			return nil, fmt.Errorf("%w: options with Like and Categories or Fill, expected one of them: Like has its own", ErrMismatch)
-		}
-		if n == 0 || like.Categories != nil && len(like.Categories) != n || like.Fill != nil && len(like.Fill) != n {
-			return nil, fmt.Errorf("%w: a table as Like of %d columns with %d lists of categories and %d fills, expected one for each column, or none",
-				ErrMismatch, n, len(like.Categories), len(like.Fill))
-		}
-		t.o.Label = cmp.Or(o.Label, like.Label)
-		t.o.NoLabel = o.NoLabel || t.o.Label == ""
-		t.o.Regression = o.Regression || like.Target != nil
+// reader returns a table without rows for the file's columns of these names. The first
+// record is at line. doubt is not empty if that record may have been meant to be the
+// names, and says why it was not taken for them.
+func (o *TableOptions) reader(file string, names []string, line int, doubt string) (*tableReader, error) {
+	t := &tableReader{o: *o, file: file, doubt: doubt, line: line, columns: make([]column, len(names))}
+	var like *source
+	if o.Like != nil {
+		like = t.formed()
 	}
-	label, err := t.o.label(file, names)
+	t.Without = t.o.Without
+	label, err := t.label(names)
 	if err != nil {
 		return nil, err
+	}
+	seen := make(map[string]bool, len(names))
+	if label >= 0 {
+		seen[names[label]] = true
 	}
 	for c, name := range names {
 		col := &t.columns[c]
@@ -131,135 +140,185 @@ func (o *TableOptions) reader(file string, names []string) (*tableReader, error)
 				col.texts = textsOf(o.Like.Classes)
 			}
 			continue
+		case slices.Contains(t.o.Without, name) || o.NoLabel && o.Like != nil && name == o.Like.Label:
+			col.kind = skipped
+			continue
+		case seen[name]:
+			return nil, fmt.Errorf("%w: %s has two columns %.40q, expected one of each name; rename one of them", ErrFormat, file, name)
 		case slices.Contains(o.Categories, name):
 			col.kind, col.texts = categories, textsOf(nil)
 		case slices.Contains(o.Categories, AllTexts):
 			col.kind, col.open = undecided, true
 		}
-		col.to = len(t.Names)
+		col.to, seen[name] = len(t.Names), true
 		t.Names = append(t.Names, name)
 	}
-	for _, name := range o.Categories {
-		switch {
-		case name == AllTexts:
-		case label >= 0 && name == names[label]:
-			return nil, fmt.Errorf("%w: %s: column %.40q is the label, expected other columns as categories: its texts are classes", ErrFormat, file, name)
-		case !slices.Contains(names, name):
-			return nil, fmt.Errorf("%w: %s has no column %.40q of categories, expected some of %.200q", ErrFormat, file, name, t.Names)
-		}
+	if err := t.named(names, label); err != nil {
+		return nil, err
 	}
-	if o.Like != nil {
-		return t, t.like()
+	if like != nil {
+		return t, t.like(like)
 	}
 	return t, nil
 }
 
-// like gives the columns the form of the table in the options.
-func (t *tableReader) like() error {
-	like := t.o.Like
-	for _, name := range like.Names {
-		if !slices.Contains(t.Names, name) {
-			return fmt.Errorf("%w: %s has the columns %.400q and lacks %.40q, expected %.400q", ErrFormat, t.file, t.Names, name, like.Names)
+// formed copies the form of the table in Like to the options, and returns that table's
+// columns.
+func (t *tableReader) formed() *source {
+	o, like := &t.o, t.o.Like
+	o.Without = like.Without
+	o.Label = cmp.Or(o.Label, like.Label)
+	o.NoLabel = o.NoLabel || o.Label == ""
+	o.Regression = o.Regression || like.Target != nil
+	return like.source()
+}
+
+// named returns an error for a name in the options that no column has. label is the
+// number of the label, -1 for none.
+func (t *tableReader) named(names []string, label int) error {
+	for _, name := range t.o.Categories {
+		switch {
+		case name == AllTexts:
+		case label >= 0 && name == names[label]:
+			return fmt.Errorf("%w: %s: column %.40q is the label, expected other columns as categories: its texts are classes", ErrFormat, t.file, name)
+		case !slices.Contains(t.Names, name):
+			hint := ""
+			if t.o.flags && (strings.Contains(name, "/") || strings.HasSuffix(name, ".csv")) {
+				hint = "; -categories takes names of columns, and the table comes behind it: -categories a,b " + plain.Name(name)
+			}
+			return fmt.Errorf("%w: %s has no column %.40q of categories, expected some of %s%s%s", ErrFormat, t.file, name, plain.Names(t.Names), hint, t.doubt)
 		}
 	}
-	taken := map[string]bool{}
-	same := slices.Equal(t.Names, like.Names) // then names may be there twice
+	if len(t.Names) == 0 {
+		return fmt.Errorf("%w: %s has %d columns, %s, expected a label and at least 1 other, %s", ErrFormat, t.file, len(names), plain.Names(names), t.o.separated())
+	}
+	if t.o.Like != nil { // its form may leave out what these rows do not have
+		return nil
+	}
+	for _, name := range t.o.Without {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("%w: %s has no column %.40q to leave out, expected some of %s%s", ErrFormat, t.file, name, plain.Names(names), t.doubt)
+		}
+	}
+	return nil
+}
+
+// like gives the columns the form of the table in the options. s is that table's columns.
+func (t *tableReader) like(s *source) error {
+	have, wanted := textsOf(t.Names), textsOf(s.names)
+	for _, name := range s.names {
+		if _, ok := have.number(name); !ok {
+			return fmt.Errorf("%w: %s has the columns %s and lacks %.40q, expected those of the table that was learnt from: %s%s", ErrFormat, t.file, plain.Names(t.Names), name, plain.Names(s.names), t.doubt)
+		}
+	}
 	for c := range t.columns {
 		col := &t.columns[c]
-		if col.kind == classes || col.kind == target {
+		if col.kind == classes || col.kind == target || col.kind == skipped {
 			continue
 		}
-		if !same {
-			if col.to = slices.Index(like.Names, col.name); col.to < 0 {
-				return fmt.Errorf("%w: %s has a column %.40q, expected only %.400q", ErrFormat, t.file, col.name, like.Names)
-			}
-			if taken[col.name] {
-				return fmt.Errorf("%w: %s has two columns %.40q, expected one of each of %.400q", ErrFormat, t.file, col.name, like.Names)
-			}
-			taken[col.name] = true
+		var ok bool
+		if col.to, ok = wanted.number(col.name); !ok {
+			return fmt.Errorf("%w: %s has a column %.40q, expected only those of the table that was learnt from, %s; remove it", ErrFormat, t.file, col.name, plain.Names(s.names))
 		}
-		if like.Categories != nil && like.Categories[col.to] != nil {
-			col.kind, col.texts = categories, textsOf(like.Categories[col.to])
+		if all := s.categories[col.to]; all != nil {
+			col.kind, col.texts = categories, textsOf(all)
 		}
 	}
-	t.Names = like.Names
+	t.Names = s.names
 	return nil
 }
 
 // label returns which of the columns is the label, -1 for none.
-func (o *TableOptions) label(file string, names []string) (int, error) {
+func (t *tableReader) label(names []string) (int, error) {
+	o := &t.o
 	if o.NoLabel {
 		return -1, nil
 	}
 	label := len(names) - 1
 	if o.Label != "" {
 		if label = slices.Index(names, o.Label); label < 0 {
-			return 0, fmt.Errorf("%w: %s has no column %.40q for the label, expected one of %.200q, or TableOptions.NoLabel", ErrFormat, file, o.Label, names)
+			instead := fmt.Sprintf(" (%s)", o.say("TableOptions.Label", "-label"))
+			if o.Like != nil {
+				instead = fmt.Sprintf("; %s takes rows without it", o.say("TableOptions.NoLabel", "-predict"))
+			}
+			return 0, fmt.Errorf("%w: %s has no column %.40q for the label, expected one of %s%s%s", ErrFormat, t.file, o.Label, plain.Names(names), instead, t.doubt)
 		}
 	}
+	if slices.Contains(o.Without, names[label]) {
+		return 0, fmt.Errorf("%w: %s: column %.40q is the label and is to be left out, expected another label (%s)", ErrFormat, t.file, names[label], o.say("TableOptions.Label", "-label"))
+	}
 	if len(names) < 2 {
-		return 0, fmt.Errorf("%w: %s has 1 column, %.40q, expected a label and at least 1 other, separated by %q", ErrFormat, file, names[0], cmp.Or(o.Comma, ','))
+		return 0, fmt.Errorf("%w: %s has 1 column, %.40q, expected a label and at least 1 other, %s", ErrFormat, t.file, names[0], o.separated())
 	}
 	return label, nil
 }
 
 // take puts a field into the row that was appended last. text is field without spaces.
 func (t *tableReader) take(c *column, text, field string, line int) error {
-	wrong := func(format string, args ...any) error {
-		return &FieldError{File: t.file, Line: line, Column: c.name, Value: strings.Clone(field), Want: fmt.Sprintf(format, args...)}
-	}
-	if text == "" && (c.kind == undecided || c.kind == numbers && t.fills()) {
-		if len(c.gaps) == 0 {
-			c.gapLine = line
-		}
-		c.gaps = append(c.gaps, t.Rows)
+	gone := c.kind == undecided || c.kind == numbers && t.fills()
+	if c.kind == skipped {
 		return nil
 	}
-	x, isNumber := 0.0, false
-	if c.texts == nil || c.open {
-		var err error
-		x, err = strconv.ParseFloat(text, 32)
-		isNumber = err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
+	if gone && missing(text) {
+		c.gaps = append(c.gaps, gap{t.Rows, line, strings.Clone(text)})
+		return nil
 	}
+	x, err := strconv.ParseFloat(text, 32)
+	isNumber := err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
 	if c.kind == undecided {
-		c.first, c.line = strings.Clone(text), line
 		if err := t.decide(c, isNumber); err != nil {
 			return err
 		}
 	}
-	at := t.Rows*len(t.Names) + c.to
-	switch c.kind {
-	case classes, categories:
-		if text == "" && c.kind == classes {
-			return fmt.Errorf("%w: %s: line %d has no label: column %.40q is empty; leave the row out, or give it one", ErrFormat, t.file, line, c.name)
-		}
+	if c.line == 0 && (isNumber || c.texts != nil) {
+		c.first, c.line = strings.Clone(text), line
+	}
+	switch {
+	case c.texts != nil:
 		if c.open && isNumber {
-			return wrong("a text as in line %d, %.40q; if its numbers are texts too, name the column in TableOptions.Categories", c.line, c.first)
+			return t.wrong(c, field, line, fmt.Sprintf("a text as in line %d, %.40q; correct it, or if its numbers are texts too, name the column: %s",
+				c.line, c.first, t.o.say("TableOptions.Categories", "-categories "+typed(c.name))))
 		}
-		i, known := c.texts.number(text)
-		if !known {
-			return wrong("one of %.400q, which are all that TableOptions.Like has", c.texts.all)
-		}
-		if i >= maxTexts {
-			return fmt.Errorf("%w: %s: column %.40q has more than %d texts", ErrTooLarge, t.file, c.name, maxTexts)
-		}
-		if c.kind == classes {
-			t.Class = append(t.Class, int64(i))
-		} else {
-			t.X[at] = float32(i)
-		}
-		return nil
-	}
-	if !isNumber {
-		if c.open && text != "" {
-			return wrong("a finite number as in line %d, %.40q; if its numbers are texts too, name the column in TableOptions.Categories", c.line, c.first)
-		}
-		return wrong("a finite number (%s)%s", t.labelled(), c.advice(text))
-	}
-	if c.kind == target {
+		return t.number(c, text, field, line)
+	case !isNumber:
+		return t.wrong(c, field, line, fmt.Sprintf("a finite number (%s)%s", t.labelled(), t.advice(c, text, err)))
+	case c.kind == target:
 		t.Target = append(t.Target, float32(x))
+	default:
+		t.X[t.Rows*len(t.Names)+c.to] = float32(x)
+	}
+	return nil
+}
+
+// wrong returns the error for a field that is not as want says.
+func (t *tableReader) wrong(c *column, field string, line int, want string) error {
+	if line == t.line || c.line == t.line && c.texts != nil {
+		want += t.doubt
+	}
+	return &FieldError{File: t.file, Line: line, Column: c.name, Value: strings.Clone(field), Want: want}
+}
+
+// number takes the number of a text, of a column of texts or of the label.
+func (t *tableReader) number(c *column, text, field string, line int) error {
+	if text == "" && c.kind == classes {
+		other := ""
+		if t.o.Label == "" {
+			other = "; if it is not the label, " + t.o.say("TableOptions.Label", "-label") + " names that"
+		}
+		return fmt.Errorf("%w: %s: line %d has no label: column %.40q is empty; leave the row out, or give it one%s", ErrFormat, t.file, line, c.name, other)
+	}
+	i, known := c.texts.number(text)
+	if !known {
+		return t.wrong(c, field, line, fmt.Sprintf("one of %s, which are all in the table that was learnt from (%s); correct it, leave the row out, or train again with rows that have it",
+			plain.Names(c.texts.all), t.o.say("TableOptions.Like", "that of -load")))
+	}
+	if i >= maxTexts {
+		return fmt.Errorf("%w: %s: column %.40q has more than %d texts", ErrTooLarge, t.file, c.name, maxTexts)
+	}
+	if c.kind == classes {
+		t.Class = append(t.Class, int64(i))
 	} else {
-		t.X[at] = float32(x)
+		t.X[t.Rows*len(t.Names)+c.to] = float32(i)
 	}
 	return nil
 }
@@ -274,14 +333,15 @@ func (t *tableReader) decide(c *column, number bool) error {
 	if number {
 		c.kind = numbers
 		if len(c.gaps) > 0 && !t.fills() {
-			return &FieldError{File: t.file, Line: c.gapLine, Column: c.name, Want: "a finite number (" + t.labelled() + ")" + c.advice("")}
+			g := c.gaps[0]
+			return t.wrong(c, g.text, g.line, "a finite number ("+t.labelled()+")"+t.advice(c, g.text, nil))
 		}
 		return nil
 	}
 	c.kind, c.texts = categories, textsOf(nil)
-	for _, row := range c.gaps {
-		i, _ := c.texts.number("")
-		t.X[row*len(t.Names)+c.to] = float32(i)
+	for _, g := range c.gaps {
+		i, _ := c.texts.number(g.text)
+		t.X[g.row*len(t.Names)+c.to] = float32(i)
 	}
 	c.gaps = nil
 	return nil
@@ -291,14 +351,14 @@ func (t *tableReader) decide(c *column, number bool) error {
 func (t *tableReader) finish() (*Table, error) {
 	width, out := len(t.Names), t.Table
 	if like := t.o.Like; like != nil {
-		out.Fill = like.Fill
+		out.Fill = like.source().fill
 	} else if t.o.Fill != nil {
 		out.Fill = make([]float32, width)
 	}
 	for i := range t.columns {
 		c := &t.columns[i]
 		if c.kind == undecided { // empty from end to end
-			if err := t.decide(c, true); err != nil {
+			if err := t.decide(c, !slices.ContainsFunc(c.gaps, func(g gap) bool { return g.text != "" })); err != nil {
 				return nil, err
 			}
 		}
@@ -325,8 +385,19 @@ func (t *tableReader) finish() (*Table, error) {
 			}
 		}
 	}
-	if like := t.o.Like; like != nil && like.Scale != nil {
+	like := t.o.Like
+	if t.o.OneHot || like != nil && like.OneHot != nil {
+		if err := t.mark(&out); err != nil {
+			return nil, err
+		}
+	}
+	if like != nil && like.Scale != nil {
 		if err := out.ApplyScale(*like.Scale); err != nil {
+			return nil, err
+		}
+	}
+	if like != nil && like.TargetScale != nil && out.Target != nil {
+		if err := out.ApplyTargetScale(*like.TargetScale); err != nil {
 			return nil, err
 		}
 	}
@@ -343,7 +414,7 @@ func (t *tableReader) fill(c *column, fill []float32) error {
 	if t.o.Like == nil {
 		others, gaps := make([]float32, 0, t.Rows-len(c.gaps)), c.gaps
 		for row := range t.Rows {
-			if len(gaps) > 0 && gaps[0] == row {
+			if len(gaps) > 0 && gaps[0].row == row {
 				gaps = gaps[1:]
 			} else {
 				others = append(others, t.X[row*width+c.to])
@@ -351,25 +422,47 @@ func (t *tableReader) fill(c *column, fill []float32) error {
 		}
 		fill[c.to] = t.o.Fill(others)
 		if x := float64(fill[c.to]); math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%w: %s: column %.40q has %d numbers, of which TableOptions.Fill makes %v, expected a finite number; leave the column out, or fill it with a number",
-				ErrFormat, t.file, c.name, len(others), x)
+			return fmt.Errorf("%w: %s: column %.40q has %d numbers, of which %s makes %v, expected a finite number; leave the column out (%s), or fill it with a number",
+				ErrFormat, t.file, c.name, len(others), t.o.say("TableOptions.Fill", "-fill"), x, t.without(c))
 		}
 	}
-	for _, row := range c.gaps {
-		t.X[row*width+c.to] = fill[c.to]
+	for _, g := range c.gaps {
+		t.X[g.row*width+c.to] = fill[c.to]
 	}
 	return nil
 }
 
-// advice says what to do about a field that is no number.
-func (c *column) advice(field string) string {
+// advice says what to do about a field that is no number. err is that of ParseFloat.
+func (t *tableReader) advice(c *column, text string, err error) string {
+	o := &t.o
+	fill := o.say("TableOptions.Fill", "-fill mean") + " fills it"
+	if o.Like != nil {
+		fill = fmt.Sprintf("train with %s, which then fills it here too", o.say("TableOptions.Fill", "-fill mean"))
+	}
 	switch {
+	case c.kind == target && c.line == 0 && !missing(text):
+		return "; leave the row out, or correct it; if the label is a class, " + o.say("it needs no TableOptions.Regression", "the example classifier learns it")
 	case c.kind == target:
 		return "; leave the row out, or correct it"
-	case field == "":
-		return "; fill it, have TableOptions.Fill do it, or leave the row or the column out"
+	case (text == "" || missing(text)) && o.Like != nil:
+		return fmt.Sprintf("; correct it, or leave the row out; or %s", fill)
+	case text == "" || missing(text):
+		return fmt.Sprintf("; correct it, or %s; or leave the row or the column out (%s)", fill, t.without(c))
+	case errors.Is(err, strconv.ErrRange) || err == nil:
+		return fmt.Sprintf("; the largest is 3.4e38; correct it, or leave it empty: %s; or leave the column out (%s)", fill, t.without(c))
+	case o.Like != nil:
+		return "; the table that was learnt from has numbers in this column: correct it"
+	case c.line > 0:
+		return fmt.Sprintf("; line %d has %.40q: correct it, or leave it empty: %s; if the numbers are texts too, name the column: %s",
+			c.line, c.first, fill, o.say("TableOptions.Categories", "-categories "+typed(c.name)))
 	}
-	return "; if the column is one of texts, name it in TableOptions.Categories"
+	return fmt.Sprintf("; if the column is one of texts, %s; or leave it out (%s)",
+		o.say("name it in TableOptions.Categories, or all of them by AllTexts", fmt.Sprintf("give -categories %s, or -categories '*' for all of them", typed(c.name))), t.without(c))
+}
+
+// without says how to leave c out.
+func (t *tableReader) without(c *column) string {
+	return t.o.say("TableOptions.Without", "-without "+typed(c.name))
 }
 
 // labelled says which column is the label.

@@ -9,7 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 const (
@@ -38,6 +42,7 @@ type IDX struct {
 //
 // Source: the description on http://yann.lecun.com/exdb/mnist/.
 func ReadIDX(r io.Reader, name string) (*IDX, error) {
+	name = plain.Name(name)
 	br := bufio.NewReader(r)
 	if sniff, _ := br.Peek(2); len(sniff) == 2 && sniff[0] == 0x1f && sniff[1] == 0x8b {
 		zr, err := gzip.NewReader(br)
@@ -108,12 +113,35 @@ func ReadIDXFile(path string) (*IDX, error) {
 	return fromFile(path, ReadIDX)
 }
 
-// fromFile reads the file at path.
+// fromFile reads the file at path. If there is none, the error names those beside it.
 func fromFile[T any](path string, read func(r io.Reader, name string) (T, error)) (x T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return x, err
+		return x, beside(path, plain.Path(err))
 	}
 	defer f.Close()
 	return read(f, path)
+}
+
+// beside adds to the error of a file that is not there the files of its folder that end
+// alike.
+func beside(path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	folder := filepath.Dir(path)
+	entries, none := os.ReadDir(folder)
+	if none != nil {
+		return fmt.Errorf("%w; nor is there a folder %s", err, plain.Name(folder))
+	}
+	var names []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == filepath.Ext(path) && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w; the folder %s has no file that ends in %q", err, plain.Name(folder), filepath.Ext(path))
+	}
+	return fmt.Errorf("%w; the folder %s has %s", err, plain.Name(folder), plain.Names(names))
 }

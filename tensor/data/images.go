@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Images is a set of grey images and their classes.
@@ -25,17 +27,17 @@ func LoadImages(imagesPath, labelsPath string) (*Images, error) {
 		return nil, err
 	}
 	if len(img.Dims) != 3 || len(img.Data) == 0 {
-		return nil, fmt.Errorf("%w: %s: dimensions %v, expected [images, rows, columns], none 0", ErrFormat, imagesPath, img.Dims)
+		return nil, fmt.Errorf("%w: %s: dimensions %v, expected [images, rows, columns], none 0", ErrFormat, plain.Name(imagesPath), img.Dims)
 	}
 	lab, err := ReadIDXFile(labelsPath)
 	if err != nil {
 		return nil, err
 	}
 	if len(lab.Dims) != 1 {
-		return nil, fmt.Errorf("%w: %s: dimensions %v, expected [labels]", ErrFormat, labelsPath, lab.Dims)
+		return nil, fmt.Errorf("%w: %s: dimensions %v, expected [labels]", ErrFormat, plain.Name(labelsPath), lab.Dims)
 	}
 	if lab.Dims[0] != img.Dims[0] {
-		return nil, fmt.Errorf("%w: %s holds %d labels, expected %d, one for each image in %s", ErrMismatch, labelsPath, lab.Dims[0], img.Dims[0], imagesPath)
+		return nil, fmt.Errorf("%w: %s holds %d labels, expected %d, one for each image in %s", ErrMismatch, plain.Name(labelsPath), lab.Dims[0], img.Dims[0], plain.Name(imagesPath))
 	}
 	set := &Images{Count: img.Dims[0], Rows: img.Dims[1], Cols: img.Dims[2], Pixels: img.Data, Labels: lab.Data}
 	for _, l := range set.Labels {
@@ -64,6 +66,9 @@ func FindFashionMNIST(dirs ...string) (*ImageFiles, error) {
 	return files, nil
 }
 
+// TrainImages is the name of a set's file of training images, which may end in .gz.
+const TrainImages = "train-images-idx3-ubyte"
+
 // FindImages returns the files of the first of dirs that holds all four files of a set
 // named as MNIST's: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz
 // appended. It returns ErrNotFound, with the missing files of each folder.
@@ -76,14 +81,14 @@ func FindImages(dirs ...string) (*ImageFiles, error) {
 			name string
 			path *string
 		}{
-			{"train-images-idx3-ubyte", &files.TrainImages},
+			{TrainImages, &files.TrainImages},
 			{"train-labels-idx1-ubyte", &files.TrainLabels},
 			{"t10k-images-idx3-ubyte", &files.TestImages},
 			{"t10k-labels-idx1-ubyte", &files.TestLabels},
 		} {
 			var err error
 			if *f.path, err = plainOrGzip(filepath.Join(dir, f.name)); err != nil {
-				missing = append(missing, fmt.Sprintf("%s has no %s[.gz] (%v)", dir, f.name, err))
+				missing = append(missing, fmt.Sprintf("%s has no %s[.gz] (%v)", plain.Name(dir), f.name, err))
 				ok = false
 				break
 			}
@@ -124,7 +129,7 @@ func (f *ImageFiles) Load() (train, test *Images, err error) {
 		return nil, nil, err
 	}
 	if train.Rows != test.Rows || train.Cols != test.Cols {
-		return nil, nil, fmt.Errorf("%w: %s holds images of %dx%d, expected %dx%d as in %s", ErrMismatch, f.TestImages, test.Rows, test.Cols, train.Rows, train.Cols, f.TrainImages)
+		return nil, nil, fmt.Errorf("%w: %s holds images of %dx%d, expected %dx%d as in %s", ErrMismatch, plain.Name(f.TestImages), test.Rows, test.Cols, train.Rows, train.Cols, plain.Name(f.TrainImages))
 	}
 	train.Classes = max(train.Classes, test.Classes)
 	test.Classes = train.Classes

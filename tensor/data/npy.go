@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 const (
@@ -52,6 +54,7 @@ var npyHead = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (True|
 //
 // Source: numpy.lib.format in NumPy's documentation.
 func ReadNPY(r io.Reader, name string) (*NPY, error) {
+	name = plain.Name(name)
 	in := bufio.NewReader(r)
 	var begin [len(npyMagic) + 2]byte
 	if _, err := io.ReadFull(in, begin[:]); err != nil {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Text is a corpus whose tokens are its bytes: a vocabulary of 256.
@@ -57,11 +59,11 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 	}
 	root, err := filepath.EvalSymlinks(path) // WalkDir would not enter a link
 	if err != nil {
-		return nil, fmt.Errorf("data: text at %s: %w", path, err)
+		return nil, fmt.Errorf("data: text at %s: %w", plain.Name(path), plain.Path(err))
 	}
 	st, err := os.Stat(root)
 	if err != nil {
-		return nil, err
+		return nil, plain.Path(err)
 	}
 	var (
 		all   []byte
@@ -73,7 +75,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 			return nil, err
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%w: %s holds no text file of at most %d bytes, %s", ErrNotFound, path, o.MaxBytes, without(root, left))
+			return nil, fmt.Errorf("%w: %s holds no text file of at most %d bytes, %s", ErrNotFound, plain.Name(path), o.MaxBytes, without(root, left))
 		}
 	} else {
 		if all, err = readLimited(root, o.MaxBytes); err != nil {
@@ -82,7 +84,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 		files = []string{path}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s is empty, expected text", ErrFormat, path)
+		return nil, fmt.Errorf("%w: %s is empty, expected text", ErrFormat, plain.Name(path))
 	}
 	cut := max(len(all)-int(float64(len(all))*o.HeldOut), 1)
 	return &Text{Train: all[:cut:cut], Held: all[cut:], Files: files, Left: left}, nil
@@ -94,7 +96,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, plain.Path(err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
@@ -102,17 +104,17 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file but a device or a pipe, expected a file or a folder of text", ErrFormat, path)
+		return nil, fmt.Errorf("%w: %s is no file but a device or a pipe, expected a file or a folder of text", ErrFormat, plain.Name(path))
 	}
 	if st.Size() > limit {
-		return nil, fmt.Errorf("%w: %s is %d bytes, expected at most %d", ErrTooLarge, path, st.Size(), limit)
+		return nil, fmt.Errorf("%w: %s is %d bytes, expected at most %d", ErrTooLarge, plain.Name(path), st.Size(), limit)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%w: %s has grown above %d bytes", ErrTooLarge, path, limit)
+		return nil, fmt.Errorf("%w: %s has grown above %d bytes", ErrTooLarge, plain.Name(path), limit)
 	}
 	return b, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -93,17 +94,9 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { e.stop.Store(true) })()
 	}
-	ran := false
-	got, err := e.batch(ctx, b, &ran)
+	got, err := e.batch(ctx, b)
 	if errors.Is(err, tensor.ErrStopped) {
 		err = fmt.Errorf("%w: %w", cmp.Or(ctx.Err(), tensor.ErrClosed), err)
-	}
-	if err != nil {
-		// An earlier program's failure explains this error, and is told once.
-		if first := e.space.Sync(); first != nil {
-			err = late(first, b)
-		}
-		e.undo(b, ran)
 	}
 	for _, id := range b.Frees {
 		e.space.Free(id)
@@ -111,33 +104,63 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	return got, err
 }
 
-// batch imports the uploads, runs the program, waits if it is asked to, and fetches. It
-// sets ran once the program's results exist.
-func (e *engine) batch(ctx context.Context, b *tensor.Batch, ran *bool) ([]tensor.Fetched, error) {
+// batch imports the uploads, runs the program, waits if it is asked to, and fetches. An
+// error about the program is a *Failure, with those of earlier programs.
+func (e *engine) batch(ctx context.Context, b *tensor.Batch) (got []tensor.Fetched, err error) {
 	if err := ctx.Err(); err != nil {
+		e.undo(b, false)
 		return nil, err
 	}
-	if err := e.upload(b.Uploads); err != nil {
-		return nil, err
-	}
-	if b.Program != nil {
-		p, err := e.dev.Compile(b.Hash, b.Encoded)
-		if err != nil {
-			return nil, err
-		}
-		e.space.FreeUnread(b.Frees, b.Inputs)
-		if err := e.space.Run(p, b.Base, b.Inputs, b.Scalars, &e.stop); err != nil {
-			return nil, err
-		}
-		*ran = true
+	ran := false
+	if err = e.upload(b.Uploads); err == nil && b.Program != nil {
+		ran, err = e.run(b)
 	}
 	switch {
+	case err != nil:
 	case len(b.Fetch) > 0:
-		return e.fetch(b)
+		got, err = e.fetch(b)
 	case b.Sync:
-		return nil, late(e.space.Sync(), b)
+		err = e.space.Sync()
 	}
-	return nil, nil
+	if err == nil {
+		return got, nil
+	}
+	_, told := err.(*Failure) // by the device, of a program
+	failed := asFailure(err, b)
+	if ran && !told && errors.Is(err, tensor.ErrUnknown) { // of the value that is fetched
+		failed.Rest = true
+	}
+	if first := e.space.Sync(); first != nil { // an earlier program explains this error
+		failed = asFailure(first, b).Join(failed)
+	}
+	if whole(failed, b.Base) {
+		e.undo(b, ran)
+	}
+	return nil, failed
+}
+
+// run runs the program of b. It reports whether the program's results exist.
+func (e *engine) run(b *tensor.Batch) (ran bool, err error) {
+	p, err := e.dev.Compile(b.Hash, b.Encoded)
+	if err != nil {
+		return false, err
+	}
+	e.space.FreeUnread(b.Frees, b.Inputs)
+	err = e.space.Run(p, b.Base, b.Inputs, b.Scalars, &e.stop)
+	return err == nil, err
+}
+
+// asFailure returns err as a failure, of the batch b if it does not say of which.
+func asFailure(err error, b *tensor.Batch) *Failure {
+	if f, ok := err.(*Failure); ok {
+		return f
+	}
+	return &Failure{Base: b.Base, Err: err}
+}
+
+// whole reports whether by f the program whose Base is base has no results.
+func whole(f *Failure, base uint64) bool {
+	return f.Base == base && !f.Rest || slices.ContainsFunc(f.More, func(x *Failure) bool { return whole(x, base) })
 }
 
 // upload imports all uploads, and returns the error of the first that could not be: the
@@ -160,7 +183,7 @@ func (e *engine) upload(uploads []tensor.Upload) (failed error) {
 func (e *engine) fetch(b *tensor.Batch) ([]tensor.Fetched, error) {
 	blocks, err := e.space.Host(b.Fetch...)
 	if err != nil {
-		return nil, late(err, b)
+		return nil, err
 	}
 	out := make([]tensor.Fetched, len(blocks))
 	for i, block := range blocks {
@@ -173,21 +196,7 @@ func (e *engine) fetch(b *tensor.Batch) ([]tensor.Fetched, error) {
 	return out, nil
 }
 
-// late returns err as it is to be told by the batch b. The failure of an earlier batch's
-// program loses the index of its instruction, which b's program has for another one.
-func late(err error, b *tensor.Batch) error {
-	f, ok := err.(*Failure)
-	if !ok {
-		return err
-	}
-	at, ok := f.Err.(*tensor.RunError)
-	if !ok || b.Program != nil && f.Base == b.Base {
-		return f.Err
-	}
-	return &tensor.OpError{Op: at.Op, Inputs: at.Inputs, Err: at.Err}
-}
-
-// undo frees the results of a batch that failed, if there are any, and what its program
+// undo frees the results that a failed batch has left, and the values that its program
 // would have freed.
 func (e *engine) undo(b *tensor.Batch, ran bool) {
 	if b.Program == nil {

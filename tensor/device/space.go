@@ -1,7 +1,6 @@
 package device
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
@@ -51,11 +50,12 @@ type Space interface {
 	// as they are.
 	//
 	// Run may return before the program has run; its results exist for later calls at
-	// once. Where Run itself returns an error no result exists: ErrUnknown for an input
-	// that does not exist, ErrProgram when the arguments are not as the program has them
-	// or the id of a result exists, ErrNoSpace, or a *tensor.RunError that names the
-	// instruction which failed. An error that is found after Run has returned is a
-	// *Failure of the next Sync, Host or Read.
+	// once. Run itself returns ErrUnknown for an input that does not exist,
+	// ErrProgram when the arguments are not as the program has them or the id of a
+	// result exists, ErrNoSpace, or a *tensor.RunError that names the instruction
+	// which failed. No result exists then, unless the error is a *Failure with Rest.
+	// An error that is found after Run has returned is a *Failure of the next Sync,
+	// Host or Read.
 	//
 	// Any goroutine may set stop while the program runs or waits to run. It then ends
 	// within milliseconds with an error that is tensor.ErrStopped, unless it has ended
@@ -63,8 +63,8 @@ type Space interface {
 	Run(p Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error
 
 	// Sync waits until everything before has run. It returns a *Failure if a program has
-	// failed since the last call that reported one: the oldest of them. All failures up
-	// to the call are reported with it, and none is reported twice.
+	// failed since the last call that reported one: the oldest of them, which has those
+	// of the others up to the call in More. None is reported twice.
 	Sync() error
 
 	// Host returns the bytes of values in host memory, as they are after everything
@@ -116,20 +116,9 @@ type Value struct {
 // Bytes returns how many bytes the value has.
 func (v Value) Bytes() int { return v.Shape.Elems() * v.DType.Size() }
 
-// Failure is the error of a program that failed after Run had accepted it. The call that
-// returns it waits for all programs before. From then on the results of the program are
-// gone, as are those of all programs that read them, and Lookup finds none of them. Until
-// then calls that name them are accepted. Other values are as if nothing had failed, and
-// the space goes on.
-type Failure struct {
-	Base uint64 // as it was given to Run: tells which program failed
-	Err  error  // as Run would have returned it
-}
-
-// Error says which program failed, and how.
-func (f *Failure) Error() string {
-	return fmt.Sprintf("program with results from %d on: %v", f.Base, f.Err)
-}
-
-// Unwrap returns Err.
-func (f *Failure) Unwrap() error { return f.Err }
+// Failure is the error of a program that failed. If Run had accepted the program, the
+// call that returns it waits for all programs before. From then on values that failures
+// prevented are gone, and Lookup finds none of them: results of the program, as its Rest
+// says, and those of later programs that read them. Until then calls that name them are
+// accepted. Other values are as if nothing had failed, and the space goes on.
+type Failure = tensor.Failure

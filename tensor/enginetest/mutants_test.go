@@ -157,5 +157,5 @@ func TestMutant(t *testing.T) {
 	if !ok {
 		return // nothing is found
 	}
-	Run(t, func(*testing.T) tensor.Engine { return &mutant{newReference(nil), bug()} }, &Options{Programs: 20})
+	Run(t, func(*testing.T) tensor.Engine { return &mutant{newReference(nil), bug()} }, &Options{Programs: 20, Whole: true})
 }

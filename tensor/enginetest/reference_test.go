@@ -8,7 +8,7 @@ import (
 
 // TestReferenceConforms runs the suite on the Reference.
 func TestReferenceConforms(t *testing.T) {
-	Run(t, func(*testing.T) tensor.Engine { return Reference() }, nil)
+	Run(t, func(*testing.T) tensor.Engine { return Reference() }, &Options{Whole: true})
 }
 
 // TestPhiloxKnownAnswers compares Philox4x32-10 with the authors' own test vectors

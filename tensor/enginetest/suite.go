@@ -27,6 +27,9 @@ type Options struct {
 	// again; nil if it has none. With it the tests of repeated programs check that they
 	// were.
 	PlanHits func(tensor.Engine) uint64
+	// Whole says that the engine's programs fail as a whole: results that do not depend
+	// on what failed may not exist either.
+	Whole bool
 }
 
 // suite is one run of the tests.

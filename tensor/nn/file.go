@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -21,7 +22,7 @@ func Save(path string, ps []tensor.Named, notes map[string]string) error {
 		if s := p.T.Session(); i == 0 || s != ps[i-1].T.Session() {
 			// Later, its first error would look like one of the tensor that is read.
 			if err := s.Sync(); err != nil {
-				return fmt.Errorf("nn: saving to %s, after an earlier error of the session: %w", path, err)
+				return fmt.Errorf("nn: saving to %s, after an earlier error of the session: %w", plain.Name(path), err)
 			}
 		}
 		out[i] = safetensors.Tensor{Name: p.Name, DType: safetensors.TypeOf(p.T.DType()), Shape: safetensors.Dims(p.T.Shape()), From: p.T.ViewBytes}
@@ -119,7 +120,7 @@ func fits(f *safetensors.File, ps []tensor.Named, o *LoadOptions) ([]tensor.Name
 		diff.Unexpected = nil
 	}
 	if text := diff.String(); text != "" {
-		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, f.Name(), text)
+		return nil, fmt.Errorf("%w: %s: %s; build the network with the layers and sizes that it had when the file was written", ErrMismatch, f.Name(), text)
 	}
 	return found, nil
 }

@@ -192,6 +192,14 @@ func testLosses(t *devicetest.T) {
 	if l := nn.MSE(half, half); l.DType() != tensor.F16 {
 		t.Errorf("mse of f16 is %v", l.DType())
 	}
+	near(t, "mse beside one number", read(t, nn.MSE(x, tensor.From(s, []float32{1}))), 10.0/3)
+	for name, loss := range map[string]func(x, target *tensor.Tensor) *tensor.Tensor{"mse": nn.MSE, "bce": nn.BCEWithLogits} {
+		own := newSession(t, 1)
+		x := tensor.From(own, []float32{1, 2, 4})
+		if err := loss(x.Reshape(3, 1), x).Err(); !errors.Is(err, tensor.ErrShape) {
+			t.Errorf("%s of [3, 1] and [3]: %v, expected an error, since it would be of [3, 3]", name, err)
+		}
+	}
 
 	logits := tensor.From(s, []float32{0, 2, -100, 100, -100, 100}).RequireGrad()
 	target := tensor.From(s, []float32{1, 0, 0, 1, 1, 0})

@@ -44,7 +44,8 @@ func (l *RMSNorm) Params() []tensor.Named { return weightBias(l.Weight, nil) }
 func (l *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(l.Weight, l.Eps) }
 
 // Dropout zeroes each element with probability P in training and divides the others by
-// 1-P; otherwise it does nothing.
+// 1-P; otherwise it does nothing. A new one is in training mode: SetTraining(false, net)
+// before a network evaluates or predicts.
 type Dropout struct {
 	P    float64
 	eval bool

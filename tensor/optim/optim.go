@@ -60,21 +60,38 @@ func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, 
 		}
 	}
 	b.steps++
-	var err error
-	for i, g := range grads {
-		if g == nil {
+	for i := 0; i < len(grads); {
+		if grads[i] == nil {
+			i++
 			continue
 		}
-		p := b.params[i]
-		s := p.T.Session()
-		s.NoGrad(func() {
-			s.Scope(func(*tensor.Scope) { err = f(s, i, p.T, g) })
-		})
+		n, err := b.some(b.params[i].T.Session(), i, grads, f)
 		if err != nil {
-			return fmt.Errorf("optim: %s: %w", p.Name, err)
+			return fmt.Errorf("optim: %s: %w", b.params[n].Name, err)
 		}
+		i = n
 	}
 	return nil
+}
+
+// some is each for the parameters from index i on, as far as they belong to s. It returns
+// the index of the first one that doesn't, or for which f fails.
+func (b *base) some(s *tensor.Session, i int, grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, g *tensor.Tensor) error) (n int, err error) {
+	s.NoGrad(func() {
+		one := func(*tensor.Scope) { err = f(s, i, b.params[i].T, grads[i]) }
+		for ; i < len(grads); i++ {
+			if grads[i] == nil {
+				continue
+			}
+			if b.params[i].T.Session() != s {
+				break
+			}
+			if s.Scope(one); err != nil {
+				break
+			}
+		}
+	})
+	return i, err
 }
 
 // StateSignal is the signal (tensor.Session.Signal) under which optimizers make their

@@ -3,6 +3,8 @@ package safetensors
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Differences lists how the tensors of a file differ from those that a reader wants.
@@ -28,8 +30,13 @@ func (d *Differences) String() string {
 
 func some(names []string) string {
 	const most = 8
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	shown := make([]string, 0, most)
+	for _, name := range names[:min(len(names), most)] {
+		shown = append(shown, plain.Name(name))
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(shown, ", ")
+	if n := len(names); n > most {
+		text += fmt.Sprintf(" and %d more", n-most)
+	}
+	return text
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // File is an open file with a valid header. Its methods may be called concurrently,
@@ -43,11 +44,11 @@ func kind(m os.FileMode) string {
 func OpenRegular(path string) (f *os.File, size int64, err error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
-		return nil, 0, err
+		return nil, 0, plain.Path(err)
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is %s, expected a regular file", ErrFormat, path, kind(st.Mode()))
+		err = fmt.Errorf("%w: %s is %s, expected a regular file", ErrFormat, plain.Name(path), kind(st.Mode()))
 	}
 	if err != nil {
 		f.Close()
@@ -75,6 +76,7 @@ func Open(path string) (*File, error) {
 // NewFile reads a file of size bytes through r. Errors call it name. The caller keeps r
 // open as long as it uses the File.
 func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
+	name = plain.Name(name)
 	var head [prefix]byte
 	if size < prefix {
 		return nil, fmt.Errorf("%w: %s is %d bytes, expected at least %d", ErrTruncated, name, size, prefix)

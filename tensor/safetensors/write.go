@@ -14,6 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Tensor is one tensor to write. Its bytes, little endian and row-major, are Data, or
@@ -89,9 +92,9 @@ func Replace(path string, mode os.FileMode, write func(w io.Writer) error) (done
 	}
 	defer func() {
 		if err != nil {
+			err = fmt.Errorf("safetensors: write %s: %w", plain.Name(path), limits.Written(path, plain.Path(err)))
 			f.Close()
 			os.Remove(f.Name())
-			err = fmt.Errorf("safetensors: write %s: %w", path, err)
 		}
 	}()
 	if err := write(f); err != nil {
@@ -122,14 +125,16 @@ func Writable(path string) error {
 func beside(path string) (*os.File, error) {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: write %s: it is %s, expected a regular file or none", ErrFormat, path, kind(st.Mode()))
+		return nil, fmt.Errorf("%w: write %s: it is %s, expected a regular file or none", ErrFormat, plain.Name(path), kind(st.Mode()))
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("safetensors: write %s: the folder %s is not there: %w", path, filepath.Dir(path), fs.ErrNotExist)
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".tmp*")
+	// A folder of /proc is there, and takes no files with the same error.
+	if _, errDir := os.Stat(dir); err != nil && errors.Is(errDir, fs.ErrNotExist) {
+		return nil, fmt.Errorf("safetensors: write %s: the folder %s is not there: %w", plain.Name(path), plain.Name(dir), fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: write %s: %w", path, err)
+		return nil, fmt.Errorf("safetensors: write %s: %w", plain.Name(path), plain.Path(limits.Written(path, err)))
 	}
 	return f, nil
 }

@@ -172,6 +172,9 @@ func TestWritable(t *testing.T) {
 			}
 		}
 	}
+	if err := Writable("/proc/file"); err == nil || strings.Contains(err.Error(), "is not there") {
+		t.Errorf("a folder that is there and takes no files: %v", err)
+	}
 	if _, err := Open(pipe); !errors.Is(err, ErrFormat) {
 		t.Errorf("opening a pipe: %v, want ErrFormat", err)
 	}

@@ -3,8 +3,11 @@ package train
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/nn"
@@ -20,12 +23,16 @@ type Images struct {
 	From        string // where they lie
 }
 
-// LoadImages finds and loads a set in MNIST's format in the folder dir, or Fashion-MNIST
-// in a distribution's folder if dir is empty.
+// LoadImages finds and loads a set in MNIST's format in the folder dir, which the path of
+// its training images (From) names too, or Fashion-MNIST in a distribution's folder if
+// dir is empty.
 func LoadImages(dir string) (*Images, error) {
 	find := data.FindFashionMNIST
 	var dirs []string
 	if dir != "" {
+		if strings.TrimSuffix(filepath.Base(dir), ".gz") == data.TrainImages {
+			dir = filepath.Dir(dir)
+		}
 		find, dirs = data.FindImages, []string{dir}
 	}
 	files, err := find(dirs...)
@@ -45,7 +52,7 @@ func (d *Images) content() [][]byte { return [][]byte{d.Train.Pixels, d.Train.La
 
 func (d *Images) check(m *Model) error {
 	if m.Side > 0 && (d.Train.Rows != m.Side || d.Train.Cols != m.Side) || m.Classes > 0 && d.Train.Classes > m.Classes {
-		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, d.From,
+		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, plain.Name(d.From),
 			d.Train.Rows, d.Train.Cols, d.Train.Classes, m.Name, m.Side, m.Side, m.Classes)
 	}
 	return nil

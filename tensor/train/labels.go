@@ -2,148 +2,228 @@ package train
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"unicode/utf8"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// noteLabels is a note of weights that learnt from a table: its labels as JSON.
-const noteLabels = "labels"
+// noteTable is a note of weights that learnt from a table: its form (data.Table.Form) as
+// JSON.
+const noteTable = "table"
 
-// labels are the names of a table's columns and classes in the order in which a network
-// has them, and what its numbers stand for.
-type labels struct {
-	Columns []string
-	Classes []string `json:",omitempty"` // none for a table with a Target
-
-	Categories [][]string  `json:",omitempty"` // as of data.Table
-	Fill       []float32   `json:",omitempty"`
-	Scale      *data.Scale `json:",omitempty"`
+// FormOf returns the form of the table that the weights at path (as of Options.Load)
+// learnt from, for data.TableOptions.Like: other rows that are read so suit the network.
+// Weights that learnt from no table are ErrData. A program that saves by nn.Save
+// names it, as JSON, in the note "table".
+func FormOf(path string) (*data.Table, error) {
+	notes, err := notesAt(path)
+	if err != nil {
+		return nil, err
+	}
+	form, err := formIn(notes, path)
+	if err == nil && form == nil {
+		err = fmt.Errorf("%w: the weights in %s do not say which table they learnt from, expected those of a run on a train.Table (Options.Save, or a checkpoint)", ErrData, plain.Name(path))
+	}
+	return form, err
 }
 
-// labelsIn returns the labels in notes of the weights at path; nil if they have none.
-func labelsIn(notes map[string]string, path string) (*labels, error) {
-	text, ok := notes[noteLabels]
+// formIn returns the form in notes of the weights at path; nil if they have none.
+func formIn(notes map[string]string, path string) (*data.Table, error) {
+	text, ok := notes[noteTable]
 	if !ok {
 		return nil, nil
 	}
-	l := &labels{}
-	if err := json.Unmarshal([]byte(text), l); err != nil {
-		return nil, fmt.Errorf("%w: weights in %s: %s %.200q: %w", ErrData, path, noteLabels, text, err)
+	form := &data.Table{}
+	if err := json.Unmarshal([]byte(text), form); err != nil {
+		return nil, fmt.Errorf("%w: weights in %s: %s %.200q: %w", ErrData, plain.Name(path), noteTable, text, err)
 	}
-	return l, nil
-}
-
-// note returns the note of l; empty for nil, and where a name is no UTF-8, which JSON
-// would not keep.
-func (l *labels) note() string {
-	if l == nil || slices.ContainsFunc(slices.Concat(append(l.Categories, l.Columns, l.Classes)...), func(s string) bool { return !utf8.ValidString(s) }) {
-		return ""
+	err := shaped(form)
+	if err == nil && len(form.Names) == 0 {
+		err = errors.New("no columns, expected at least 1")
 	}
-	text, err := json.Marshal(l)
 	if err != nil {
-		panic(err) // texts have JSON
+		return nil, fmt.Errorf("%w: weights in %s: %s %.200q: %w", ErrData, plain.Name(path), noteTable, text, err)
 	}
-	return string(text)
+	return form, nil
 }
 
-// labelsOf returns the labels of d; nil if it is no table, or its classes have no names.
-func labelsOf(d Data) *labels {
+// formNote returns the note of a form. It is empty for nil, and if a name is not UTF-8,
+// since JSON would change that.
+func formNote(form *data.Table) (string, error) {
+	if form == nil {
+		return "", nil
+	}
+	names := slices.Concat(append(form.Categories, form.Names, form.Classes, form.Without, []string{form.Label})...)
+	if slices.ContainsFunc(names, func(s string) bool { return !utf8.ValidString(s) }) {
+		return "", nil
+	}
+	text, err := json.Marshal(form)
+	if err != nil { // a number that is not finite
+		return "", fmt.Errorf("%w: the form of the table: %w", ErrData, err)
+	}
+	return string(text), nil
+}
+
+// formOf returns the form of d; nil if it is no table, or its classes have no names.
+func formOf(d Data) *data.Table {
 	t, ok := d.(*Table)
 	if !ok || t.Train.Target == nil && len(t.Train.Classes) == 0 {
 		return nil
 	}
-	return &labels{t.Train.Names, t.Train.Classes, t.Train.Categories, t.Train.Fill, t.Train.Scale}
+	return t.Train.Form()
 }
 
-// fit returns d with the columns and classes of its table in the order of l, which are
-// those of owner. nil stands for the labels of the rows to train on. If d has no labels,
-// fit returns d itself.
-func (l *labels) fit(d Data, owner string) (Data, error) {
-	own := labelsOf(d)
+// fitted returns d with its table in the form that the notes of the weights at path have.
+func fitted(d Data, notes map[string]string, path string) (Data, error) {
+	if formOf(d) == nil {
+		return d, nil
+	}
+	form, err := formIn(notes, path)
+	if err != nil {
+		return nil, err
+	}
+	return fit(d, form, "the weights in "+plain.Name(path))
+}
+
+// fit returns d with its table in the form of owner; a nil form stands for that of d's
+// rows to train on. If d has no form, fit returns d itself.
+func fit(d Data, form *data.Table, owner string) (Data, error) {
+	own := formOf(d)
 	if own == nil {
 		return d, nil
 	}
-	if l == nil {
-		l, owner = own, "the rows to train on"
+	if form == nil {
+		form, owner = own, "the rows to train on"
 	}
-	t := *d.(*Table) // others have no labels
+	t := *d.(*Table) // others have no form
+	f := fitting{form, plain.Name(t.From), owner}
 	var err error
-	if t.Train, err = l.order(t.Train, t.From, owner); err != nil {
+	if t.Train, err = f.order(t.Train); err != nil {
 		return nil, err
 	}
-	t.Held, err = l.order(t.Held, t.From, owner)
+	t.Held, err = f.order(t.Held)
 	return &t, err
 }
 
-// order returns t, a table of the file from, with its columns and classes in the order of
-// l, which are those of owner, with l's numbers for texts, and with l's scale. ErrData
-// names a column, a class or a text that is not in l.
-func (l *labels) order(t *data.Table, from, owner string) (*data.Table, error) {
-	if (t.Target == nil) != (len(l.Classes) > 0) || t.Target == nil && len(t.Classes) == 0 {
-		return nil, fmt.Errorf("%w: %s: %s have %s, expected a table of these", ErrData, from, owner, l.kind())
+// fitting brings tables that were read from the file from to the form of owner, which is
+// its Table.
+type fitting struct {
+	*data.Table
+	from, owner string
+}
+
+// order returns t in the form of f: with f's order of columns and classes, f's numbers
+// for texts, and f's scales. The error, ErrData, names a column, a class or a text that f
+// does not have.
+func (f fitting) order(t *data.Table) (*data.Table, error) {
+	if (t.Target == nil) != (f.Target == nil) || t.Target == nil && len(t.Classes) == 0 {
+		return nil, fmt.Errorf("%w: %s: %s have %s, expected a table of these", ErrData, f.from, f.owner, f.kind())
 	}
-	columns, err := places(t.Names, l.Columns, from, "column", owner)
+	classes, err := f.places(t.Classes, f.Classes, "class", f.owner)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.Names) < len(l.Columns) {
-		lacks := slices.IndexFunc(l.Columns, func(name string) bool { return !slices.Contains(t.Names, name) })
-		return nil, fmt.Errorf("%w: %s has %d columns and lacks %.40q; %s have the columns %.400q", ErrData, from, len(t.Names), l.Columns[max(lacks, 0)], owner, l.Columns)
-	}
-	classes, err := places(t.Classes, l.Classes, from, "class", owner)
+	out, err := f.rows(t)
 	if err != nil {
 		return nil, err
 	}
-	out := *t
-	if out.X, err = l.numbers(t, columns, from, owner); err != nil {
-		return nil, err
-	}
-	out.Names, out.Categories, out.Fill, out.Scale = l.Columns, l.Categories, l.Fill, l.Scale
-	out.Classes = l.Classes
+	out.Classes = f.Classes
 	if classes != nil {
 		out.Class = make([]int64, len(t.Class))
 		for i, c := range t.Class {
 			if c < 0 || c >= int64(len(classes)) {
-				return nil, fmt.Errorf("%w: %s: row %d has class %d, expected 0 to %d", ErrData, from, i, c, len(classes)-1)
+				return nil, fmt.Errorf("%w: %s: row %d has class %d, expected 0 to %d", ErrData, f.from, i, c, len(classes)-1)
 			}
 			out.Class[i] = int64(classes[c])
 		}
 	}
+	if t.Target != nil {
+		out.Target, out.TargetScale = rescaled(t.Target, t.TargetScale, f.TargetScale), f.TargetScale
+	}
+	return out, nil
+}
+
+// rescaled returns the numbers x, which have the scale was, brought to the scale is. A
+// nil scale changes nothing.
+func rescaled(x []float32, was, is *data.Scale) []float32 {
+	if was == is || was != nil && is != nil && was.Mean[0] == is.Mean[0] && was.Deviation[0] == is.Deviation[0] {
+		return x
+	}
+	out := slices.Clone(x)
+	for i := range out {
+		if was != nil {
+			out[i] = out[i]*was.Deviation[0] + was.Mean[0]
+		}
+		if is != nil {
+			out[i] = (out[i] - is.Mean[0]) / is.Deviation[0]
+		}
+	}
+	return out
+}
+
+// rows returns t with the numbers of its columns as the form has them.
+func (f fitting) rows(t *data.Table) (*data.Table, error) {
+	columns, err := f.places(t.Names, f.Names, "column", f.owner)
+	if err != nil {
+		return nil, err
+	}
+	have := indexOf(t.Names)
+	for c, name := range f.Names {
+		m := f.mark(c)
+		if _, ok := have[name]; !ok && (m.Column == "" || !slices.ContainsFunc(t.OneHot, func(o data.OneHot) bool { return o.Column == m.Column })) {
+			return nil, fmt.Errorf("%w: %s has %d columns and lacks %.40q; %s have the columns %s", ErrData, f.from, len(t.Names), name, f.owner, plain.Names(f.Names))
+		} // else no row of t has the text
+	}
+	out := *t
+	if out.X, err = f.numbers(t, columns); err != nil {
+		return nil, err
+	}
+	out.Names, out.Categories, out.OneHot = f.Names, f.Categories, f.OneHot
+	out.Fill, out.Without, out.Scale = f.Fill, f.Without, f.Scale
 	return &out, nil
 }
 
+// mark returns the text that column c of the form marks.
+func (f fitting) mark(c int) data.OneHot {
+	if f.OneHot == nil {
+		return data.OneHot{}
+	}
+	return f.OneHot[c]
+}
+
 // numbers returns t.X with column c where columns says, or where it is if columns is nil,
-// and with l's texts and scale.
-func (l *labels) numbers(t *data.Table, columns []int, from, owner string) ([]float32, error) {
-	width := len(t.Names)
+// and with the form's texts and scale.
+func (f fitting) numbers(t *data.Table, columns []int) ([]float32, error) {
+	width, to := len(t.Names), len(f.Names)
 	if columns == nil {
 		columns = make([]int, width)
 		for c := range columns {
 			columns[c] = c
 		}
 	}
-	texts := make([][]int, width) // where those of a column of t are among l's
-	same := (t.Scale == nil) == (l.Scale == nil)
-	for c, to := range columns {
+	texts := make([][]int, width) // where those of a column of t are among the form's
+	same := (t.Scale == nil) == (f.Scale == nil) && width == to
+	for c, at := range columns {
 		var err error
-		if texts[c], err = l.texts(t, c, to, from, owner); err != nil {
+		if texts[c], err = f.texts(t, c, at); err != nil {
 			return nil, err
 		}
-		same = same && to == c && texts[c] == nil
-		if t.Scale != nil && l.Scale != nil {
-			same = same && t.Scale.Mean[c] == l.Scale.Mean[to] && t.Scale.Deviation[c] == l.Scale.Deviation[to]
+		same = same && at == c && texts[c] == nil
+		if t.Scale != nil && f.Scale != nil {
+			same = same && t.Scale.Mean[c] == f.Scale.Mean[at] && t.Scale.Deviation[c] == f.Scale.Deviation[at]
 		}
 	}
 	if same {
 		return t.X, nil
 	}
-	x := make([]float32, len(t.X))
-	for c, to := range columns {
+	x := make([]float32, t.Rows*to)
+	for c, at := range columns {
 		for r := range t.Rows {
 			v := t.X[r*width+c]
 			if t.Scale != nil {
@@ -152,62 +232,74 @@ func (l *labels) numbers(t *data.Table, columns []int, from, owner string) ([]fl
 			if texts[c] != nil {
 				i := int(math.Round(float64(v)))
 				if i < 0 || i >= len(texts[c]) {
-					return nil, fmt.Errorf("%w: %s: row %d, column %.40q: %v, expected the number of one of %d texts", ErrData, from, r, t.Names[c], v, len(texts[c]))
+					return nil, fmt.Errorf("%w: %s: row %d, column %.40q: %v, expected the number of one of %d texts", ErrData, f.from, r, t.Names[c], v, len(texts[c]))
 				}
 				v = float32(texts[c][i])
 			}
-			x[r*width+to] = v
+			x[r*to+at] = v
 		}
 	}
-	if l.Scale != nil {
-		if err := l.Scale.Apply(x); err != nil {
+	if f.Scale != nil {
+		if err := f.Scale.Apply(x); err != nil {
 			return nil, err
 		}
 	}
 	return x, nil
 }
 
-// texts returns where the texts of t's column c are among those of l's column to; nil if
-// they are the same, or the columns hold numbers.
-func (l *labels) texts(t *data.Table, c, to int, from, owner string) ([]int, error) {
+// texts returns the index of each text of t's column c among the texts of the form's
+// column to; nil if both lists are equal, or if the columns hold numbers.
+func (f fitting) texts(t *data.Table, c, to int) ([]int, error) {
 	of := func(all [][]string, c int) []string {
 		if all == nil {
 			return nil
 		}
 		return all[c]
 	}
-	own, other := of(t.Categories, c), of(l.Categories, to)
+	own, other := of(t.Categories, c), of(f.Categories, to)
 	if (own == nil) != (other == nil) {
 		hold := map[bool]string{true: "numbers", false: "texts"}
 		return nil, fmt.Errorf("%w: %s: column %.40q holds %s, and that of %s %s, expected the same of both (data.TableOptions.Categories)",
-			ErrData, from, t.Names[c], hold[own == nil], owner, hold[other == nil])
+			ErrData, f.from, t.Names[c], hold[own == nil], f.owner, hold[other == nil])
 	}
-	return places(own, other, from, "text", fmt.Sprintf("column %.40q of %s", t.Names[c], owner))
+	return f.places(own, other, "text", fmt.Sprintf("column %.40q of %s", t.Names[c], f.owner))
 }
 
-// kind says what l's network computes.
-func (l *labels) kind() string {
-	if len(l.Classes) > 0 {
-		return fmt.Sprintf("the classes %.400q", l.Classes)
+// kind says what a network of the form computes.
+func (f fitting) kind() string {
+	if f.Target == nil {
+		return "the classes " + plain.Names(f.Classes)
 	}
 	return "a number to predict, as of data.TableOptions.Regression"
 }
 
-// places returns where each of names is in all; nil if they have the same order.
-func places(names, all []string, from, what, owner string) ([]int, error) {
+// places returns the index of each of names in all, the names that owner has; nil if both
+// lists are equal.
+func (f fitting) places(names, all []string, what, owner string) ([]int, error) {
 	if slices.Equal(names, all) {
 		return nil, nil
 	}
-	at := make([]int, len(names))
+	at, index, taken := make([]int, len(names)), indexOf(all), make([]bool, len(all))
 	for i, name := range names {
-		if at[i] = slices.Index(all, name); at[i] < 0 {
-			return nil, fmt.Errorf("%w: %s: %s %.40q is unknown to %s, which have %.400q", ErrData, from, what, name, owner, all)
+		to, ok := index[name]
+		if !ok {
+			return nil, fmt.Errorf("%w: %s: %s %.40q is unknown to %s, which have %s; correct it, leave it out, or train again with rows that have it", ErrData, f.from, what, name, owner, plain.Names(all))
 		}
-		if slices.Contains(at[:i], at[i]) {
-			return nil, fmt.Errorf("%w: %s: %s %.40q is there twice, so that others can't be found by their names", ErrData, from, what, name)
+		if taken[to] {
+			return nil, fmt.Errorf("%w: %s: %s %.40q is there twice, so that others can't be found by their names; rename one", ErrData, f.from, what, name)
 		}
+		at[i], taken[to] = to, true
 	}
 	return at, nil
+}
+
+// indexOf returns where each of names is.
+func indexOf(names []string) map[string]int {
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	return index
 }
 
 // notesAt returns the notes of the weights at path: a file or a folder, as of
@@ -233,19 +325,7 @@ func notesAt(path string) (map[string]string, error) {
 	return f.Metadata(), nil
 }
 
-// fitted returns d with the labels in the order of the weights at path, which have notes.
-func fitted(d Data, notes map[string]string, path string) (Data, error) {
-	if labelsOf(d) == nil {
-		return d, nil
-	}
-	l, err := labelsIn(notes, path)
-	if err != nil {
-		return nil, err
-	}
-	return l.fit(d, "the weights in "+path)
-}
-
-// fit returns d with the labels in the order of the weights that the run begins with.
+// fit returns d with its table in the form of the weights that the run begins with.
 func (r *run) fit(d Data) (Data, error) {
 	switch {
 	case r.from != nil:

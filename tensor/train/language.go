@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/nn"
@@ -51,7 +52,7 @@ func (d *Text) check(m *Model) error {
 		return fmt.Errorf("%w: %s has Context %d, expected at least 1", ErrModel, m.Name, m.Context)
 	}
 	if len(d.Train) <= m.Context || len(d.Held) < 2 {
-		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, d.From,
+		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, plain.Name(d.From),
 			len(d.Train), len(d.Held), m.Name, m.Context)
 	}
 	return nil

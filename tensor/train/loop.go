@@ -30,7 +30,7 @@ type run struct {
 	print string                 // fingerprint of its data, if checkpoints are saved
 	saved int                    // the step of the last checkpoint
 
-	labels string // of its data: the note that is kept with weights
+	form string // of its table, as a note for weights; empty for other data
 }
 
 // feed uploads the examples of batch n, counted from 0, or of micro-batch n.

@@ -7,13 +7,16 @@ import (
 	"math"
 	"strings"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
 // Model is a model that Train trains: one of Models, or a program's own. Checkpoints and
-// saved weights have its name. A program that predicts calls Build, has nn.Load read the
-// file of Options.Save into the network's Params, and calls Forward in Session.NoGrad.
+// saved weights have its name. Predict is for rows of a table; a program that predicts
+// from other data calls Build, has nn.Load read the file of Options.Save into the
+// network's Params, calls nn.SetTraining(false, network), and Forward in Session.NoGrad.
+// Train and Evaluate leave the training mode for what is held out.
 type Model struct {
 	Name     string
 	Doc      string  // one line
@@ -89,7 +92,7 @@ func (m *Model) network(s *tensor.Session) (nn.Layer, error) {
 // takes returns an error for data that does not fit the model.
 func (m *Model) takes(d Data) error {
 	if d.kind() != m.Data {
-		return fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
+		return fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, plain.Name(d.where()), d.kind())
 	}
 	return d.check(m)
 }
@@ -129,7 +132,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err := r.claim(); err != nil {
 		return r.sum, err
 	}
-	if r.o.Checkpoint != "" {
+	if r.o.Checkpoint != "" || r.o.Save != "" {
 		r.print = fingerprint(d)
 	}
 	s.Seed(r.o.Seed)
@@ -150,7 +153,9 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if d, err = r.fit(d); err != nil {
 		return r.sum, err
 	}
-	r.labels = labelsOf(d).note()
+	if r.form, err = formNote(formOf(d)); err != nil {
+		return r.sum, err
+	}
 	if err := r.recompute(); err != nil {
 		return r.sum, err
 	}
@@ -160,7 +165,11 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if r.pipe != nil {
 		r.sum.Micro, r.sum.Stages = r.o.MicroBatches, len(r.pipe.stages)
 	}
-	r.write = func(ctx context.Context) error { return d.sample(ctx, r) }
+	r.write = func(ctx context.Context) error {
+		nn.SetTraining(false, r.net)
+		defer nn.SetTraining(true, r.net)
+		return d.sample(ctx, r)
+	}
 	next, items, err := d.steps(r)
 	if err != nil {
 		return r.sum, err
@@ -175,7 +184,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		}
 	}
 	if r.o.Save != "" {
-		if _, err := m.save(r.o.Save, r.net, r.labels); err != nil {
+		if _, err := m.save(r.o.Save, r.net, r.dataNotes()); err != nil {
 			return r.sum, err
 		}
 	}
@@ -185,18 +194,20 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err := r.evaluate(ctx, d); err != nil {
 		return r.sum, err
 	}
-	return r.sum, d.sample(ctx, r)
+	return r.sum, r.write(ctx)
 }
 
 // evaluate evaluates the model on the held-out part of d. If the loss is not a finite
 // number it returns ErrDiverged, and a summary that JSON has numbers for.
 func (r *run) evaluate(ctx context.Context, d Data) error {
+	nn.SetTraining(false, r.net)
+	defer nn.SetTraining(true, r.net)
 	if err := d.evaluate(ctx, r); err != nil {
 		return err
 	}
 	if x := r.sum.HeldOut; math.IsNaN(x) || math.IsInf(x, 0) {
-		r.sum.HeldOut, r.sum.Accuracy, r.sum.BitsPerByte = 0, nil, nil
-		return fmt.Errorf("%w: %v on the held-out part of %s", ErrDiverged, x, d.where())
+		r.sum.HeldOut, r.sum.Accuracy, r.sum.BitsPerByte, r.sum.Explained = 0, nil, nil, nil
+		return fmt.Errorf("%w: %v on the held-out part of %s", ErrDiverged, x, plain.Name(d.where()))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ type Options struct {
 	// only; the optimizer begins anew. Save is the safetensors file for the final
 	// weights, whose folder is made if it is not there. If it is named model.safetensors,
 	// the config.json of a language model is written beside it, so that other libraries
-	// load the folder.
+	// load the folder. The file says where the data is (DataOf); an Export does not.
 	Load, Save string
 
 	// Checkpoint is a folder to which the run is saved so that it can be resumed: after
@@ -174,7 +174,8 @@ type Summary struct {
 
 	Loss   float64 `json:"loss"` // the last one
 	Losses []Point `json:"losses"`
-	// mean over the held-out data, in nats; of numbers the mean squared error
+	// mean over the held-out data, in nats; of numbers the mean squared error, in the
+	// table's own unit squared
 	HeldOut float64 `json:"held_out_loss,omitempty"`
 
 	// the folder, if a checkpoint was saved to it
@@ -182,6 +183,8 @@ type Summary struct {
 
 	Accuracy    *float64 `json:"accuracy,omitempty"`      // of a classifier, 0 to 1
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"` // of a language model
+	// of numbers, 1 - HeldOut / their variance: 1 is all, 0 no better than their mean
+	Explained   *float64 `json:"variance_explained,omitempty"`
 	EvalSeconds float64  `json:"evaluation_seconds,omitempty"`
 	Sample      string   `json:"sample,omitempty"`
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/nn"
@@ -47,7 +50,7 @@ func configFor(path string) string {
 // be written.
 func writable(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("train: write %s: its folder: %w", path, err)
+		return fmt.Errorf("train: write %s: its folder: %w", plain.Name(path), plain.Path(err))
 	}
 	return safetensors.Writable(path)
 }
@@ -74,20 +77,19 @@ func mayConfigure(path string, net nn.Layer) error {
 	}
 	if _, ours := have[configKey]; err != nil || !ours {
 		return fmt.Errorf("%w: save %s: %s beside it is another program's (no %s in it); save to another folder or file name",
-			ErrOption, path, config, configKey)
+			ErrOption, plain.Name(path), plain.Name(config), configKey)
 	}
 	return nil
 }
 
-// save writes the weights of net to a file, with the note of the labels of its data
-// unless that is empty, and beside it a config.json where it belongs. It returns what it
-// wrote.
-func (m *Model) save(path string, net nn.Layer, labels string) (files []string, err error) {
+// save writes the weights of net to a file, with those of notes that are not empty, and
+// beside it a config.json where it belongs. It returns what it wrote.
+func (m *Model) save(path string, net nn.Layer, notes map[string]string) (files []string, err error) {
+	notes = maps.Clone(notes)
+	// A path may be no text.
+	maps.DeleteFunc(notes, func(_, v string) bool { return v == "" || !utf8.ValidString(v) })
 	// Other libraries load files of the format "pt", PyTorch's order of dims.
-	notes := map[string]string{noteModel: m.Name, "format": "pt"}
-	if labels != "" {
-		notes[noteLabels] = labels
-	}
+	notes[noteModel], notes["format"] = m.Name, "pt"
 	if err := nn.Save(path, net.Params(), notes); err != nil {
 		return nil, err
 	}
@@ -102,7 +104,8 @@ func (m *Model) save(path string, net nn.Layer, labels string) (files []string, 
 // file to if that is the name of a safetensors file, else to a model.safetensors in the
 // folder to, with the config.json of a language model, for loaders of other libraries.
 // Folders are made. A model.safetensors replaces only one that Export or Options.Save
-// wrote, and not in a checkpoint's folder. It returns the files that it wrote.
+// wrote, and not in a checkpoint's folder. The file has the fingerprint of the data that
+// the weights learnt from, and not its path. Export returns the files that it wrote.
 func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) (files []string, err error) {
 	if filepath.Ext(to) != filepath.Ext(weightsName) {
 		to = filepath.Join(to, weightsName)
@@ -121,7 +124,7 @@ func (m *Model) Export(ctx context.Context, s *tensor.Session, from, to string) 
 	if err != nil {
 		return nil, err
 	}
-	return m.save(to, net, notes[noteLabels])
+	return m.save(to, net, map[string]string{noteTable: notes[noteTable], noteData: notes[noteData]})
 }
 
 // mayExport returns an error if the folder of the weights at path, where loaders look for
@@ -133,7 +136,7 @@ func mayExport(path string, net nn.Layer) error {
 	}
 	if kept, err := checkpoint.Open(filepath.Dir(path)); err == nil {
 		err = fmt.Errorf("%w: export to %s: a checkpoint is there, whose later weights that file would hide; export to another folder",
-			ErrOption, path)
+			ErrOption, plain.Name(path))
 		return errors.Join(err, kept.Close())
 	}
 	if _, ok := net.(published); ok {
@@ -141,7 +144,7 @@ func mayExport(path string, net nn.Layer) error {
 			return err
 		}
 	} else if _, err := os.Lstat(config); err == nil {
-		return fmt.Errorf("%w: export to %s: %s beside it describes another model; export to another folder", ErrOption, path, config)
+		return fmt.Errorf("%w: export to %s: %s beside it describes another model; export to another folder", ErrOption, plain.Name(path), plain.Name(config))
 	}
 	f, err := safetensors.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +156,7 @@ func mayExport(path string, net nn.Layer) error {
 		f.Close()
 	}
 	if !ours {
-		return fmt.Errorf("%w: export to %s: that file is another program's; export to another folder or file name", ErrOption, path)
+		return fmt.Errorf("%w: export to %s: that file is another program's; export to another folder or file name", ErrOption, plain.Name(path))
 	}
 	return nil
 }

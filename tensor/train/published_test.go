@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
@@ -34,34 +35,33 @@ func testPublished(t *devicetest.T) {
 	if err := os.WriteFile(held, text.Held, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, ok := numpy(t, "testdata/qwen3.py", folder, held)
-	if !ok {
-		t.Skip("no python3 has NumPy: apt-get install python3-numpy")
-	}
+	out := numpy(t, "testdata/qwen3.py", folder, held)
 	got, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
 	if err != nil || math.Abs(got-sum.HeldOut) > 1e-4 {
 		t.Errorf("NumPy has a loss of %q, %v; expected %v", out, err, sum.HeldOut)
 	}
 }
 
-// numpy runs a program by a python3 with NumPy, and returns what it wrote.
-func numpy(t *devicetest.T, args ...string) (out string, ok bool) {
+// numpy runs a program by a python3 with NumPy, and returns what it wrote. Without one
+// see [testneeds.Torch].
+func numpy(t *devicetest.T, args ...string) string {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		c := exec.CommandContext(t.Context(), python, append([]string{"-B"}, args...)...)
 		var stderr bytes.Buffer
 		c.Stderr = &stderr
 		b, err := c.Output()
 		if err == nil {
-			return string(b), true
+			return string(b)
 		}
 		if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, os.ErrNotExist) && !strings.Contains(stderr.String(), "No module named 'numpy'") {
 			t.Fatalf("%s: %v: %s", python, err, &stderr)
 		}
 	}
-	if _, err := os.Stat("/usr/lib/python3/dist-packages/numpy"); err == nil || os.Getenv("TESTS_NEED_TORCH") != "" {
-		t.Fatal("no python3 has NumPy, but Debian's package is there or the environment promises it")
+	if _, err := os.Stat("/usr/lib/python3/dist-packages/numpy"); err == nil {
+		t.Fatal("Debian's NumPy is there, and no python3 has it")
 	}
-	return "", false
+	testneeds.Torch.Skipf(t, os.Getenv, "no python3 has NumPy: apt-get install python3-numpy")
+	return ""
 }
 
 // TestConfigBesideWeights checks what is written beside weights: a config of a language

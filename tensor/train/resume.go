@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/optim"
@@ -21,7 +22,7 @@ import (
 // state. Its notes hold everything else that the next steps depend on: the options that
 // matter, the state of the random numbers, and the fingerprint of the data.
 
-// Notes of a checkpoint.
+// Notes of a checkpoint. A file of weights has those of the model and of its data.
 const (
 	noteModel   = "model"
 	noteData    = "data"
@@ -75,7 +76,7 @@ func (r *run) reopen(d Data) error {
 		return nil
 	}
 	if r.o.Load != "" {
-		return fmt.Errorf("%w: load %s and resume %s: the weights come from one of them", ErrOption, r.o.Load, r.o.Resume)
+		return fmt.Errorf("%w: load %s and resume %s: the weights come from one of them", ErrOption, plain.Name(r.o.Load), plain.Name(r.o.Resume))
 	}
 	c, err := checkpoint.Open(r.o.Resume)
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *run) reopen(d Data) error {
 	r.from = c
 	note := func(name, want string) error {
 		if is, ok := c.Notes[name]; !ok || is != want {
-			return fmt.Errorf("%w: %s: %s is %.200q, expected %q", checkpoint.ErrMismatch, r.o.Resume, name, is, want)
+			return fmt.Errorf("%w: %s: %s is %.200q, expected %q", checkpoint.ErrMismatch, plain.Name(r.o.Resume), name, is, want)
 		}
 		return nil
 	}
@@ -92,7 +93,7 @@ func (r *run) reopen(d Data) error {
 		return fmt.Errorf("%w: %s is another model than was trained; give that again", err, r.model.Name)
 	}
 	if err := note(noteData, fingerprint(d)); err != nil {
-		return fmt.Errorf("%w: %s is other data than it was trained on%s; give that again", err, d.where(), trainedOn(c.Notes))
+		return fmt.Errorf("%w: %s is other data than it was trained on%s; give that again", err, plain.Name(d.where()), trainedOn(c.Notes))
 	}
 	var was Options
 	old := was.kept()
@@ -100,7 +101,7 @@ func (r *run) reopen(d Data) error {
 		text, ok := c.Notes[k.name]
 		if k.name == noteRecompute { // it changes the bits of a run with parts
 			if is := k.String(); r.o.Exact > 0 && is != cmp.Or(text, "false") {
-				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, r.o.Resume, k.name, cmp.Or(text, "false"), is)
+				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, plain.Name(r.o.Resume), k.name, plain.Name(cmp.Or(text, "false")), is)
 			}
 			continue
 		}
@@ -109,21 +110,21 @@ func (r *run) reopen(d Data) error {
 				text = "0"
 			}
 			if is := k.String(); is != text {
-				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, r.o.Resume, k.name, text, is)
+				return fmt.Errorf("%w: %s: its %s is %s; %s would be other bits: give the same again", checkpoint.ErrMismatch, plain.Name(r.o.Resume), k.name, plain.Name(text), is)
 			}
 		}
 		if err := old[i].set(text); err != nil {
-			return fmt.Errorf("%w: %s: %s is %.200q, expected a number", checkpoint.ErrFormat, r.o.Resume, k.name, text)
+			return fmt.Errorf("%w: %s: %s is %.200q, expected a number", checkpoint.ErrFormat, plain.Name(r.o.Resume), k.name, text)
 		}
 		switch is := k.String(); {
 		case k.zero():
 			_ = k.set(text)
 		case k.fixed && is != text:
-			return fmt.Errorf("%w: %s: its %s is %s; %s would be another run", checkpoint.ErrMismatch, r.o.Resume, k.name, text, is)
+			return fmt.Errorf("%w: %s: its %s is %s; %s would be another run", checkpoint.ErrMismatch, plain.Name(r.o.Resume), k.name, plain.Name(text), is)
 		}
 	}
 	if c.Step > uint64(r.o.Steps) {
-		return fmt.Errorf("%w: %s: %d steps are done, expected at most the %d that the run is to have", checkpoint.ErrMismatch, r.o.Resume, c.Step, r.o.Steps)
+		return fmt.Errorf("%w: %s: %d steps are done, expected at most the %d that the run is to have", checkpoint.ErrMismatch, plain.Name(r.o.Resume), c.Step, r.o.Steps)
 	}
 	r.o.Checkpoint = cmp.Or(r.o.Checkpoint, r.o.Resume)
 	return nil
@@ -142,7 +143,7 @@ func (r *run) claim() error {
 		c, err := checkpoint.Open(r.o.Checkpoint)
 		if err == nil {
 			defer c.Close()
-			return fmt.Errorf("%w: checkpoint %s holds step %d of %q; resume it, or save elsewhere", ErrOption, r.o.Checkpoint,
+			return fmt.Errorf("%w: checkpoint %s holds step %d of %q; resume it, or save elsewhere", ErrOption, plain.Name(r.o.Checkpoint),
 				c.Step, c.Notes[noteModel])
 		}
 		if !errors.Is(err, checkpoint.ErrNone) {
@@ -169,7 +170,7 @@ func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
 	seed, err := strconv.ParseUint(c.Notes[noteSeed], 10, 53)
 	counter, err2 := strconv.ParseUint(c.Notes[noteCounter], 10, 64)
 	if err != nil || err2 != nil {
-		return 0, fmt.Errorf("%w: %s: %s %.40q and %s %.40q, expected numbers", checkpoint.ErrFormat, c.Dir(), noteSeed,
+		return 0, fmt.Errorf("%w: %s: %s %.40q and %s %.40q, expected numbers", checkpoint.ErrFormat, plain.Name(c.Dir()), noteSeed,
 			c.Notes[noteSeed], noteCounter, c.Notes[noteCounter])
 	}
 	r.s.SetRandom(seed, counter)
@@ -198,11 +199,12 @@ func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor
 	}
 	seed, counter := r.s.Random()
 	notes := map[string]string{
-		noteModel: r.model.Name, noteData: r.print, noteFrom: place(r.sum.Data),
-		noteSeed: strconv.FormatUint(seed, 10), noteCounter: strconv.FormatUint(counter, 10),
+		noteModel: r.model.Name, noteSeed: strconv.FormatUint(seed, 10), noteCounter: strconv.FormatUint(counter, 10),
 	}
-	if r.labels != "" {
-		notes[noteLabels] = r.labels
+	for k, v := range r.dataNotes() {
+		if v != "" {
+			notes[k] = v
+		}
 	}
 	for _, k := range r.o.kept() {
 		notes[k.name] = k.String()
@@ -213,6 +215,12 @@ func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor
 	r.saved = r.sum.Steps
 	r.sum.Checkpoint = r.o.Checkpoint
 	return nil
+}
+
+// dataNotes returns the notes about the data of a run: its fingerprint, where it is, and
+// the form of a table, empty for other data.
+func (r *run) dataNotes() map[string]string {
+	return map[string]string{noteData: r.print, noteFrom: place(r.sum.Data), noteTable: r.form}
 }
 
 // fingerprint returns a hash of data, which does not depend on its folder.
@@ -243,12 +251,12 @@ func trainedOn(notes map[string]string) string {
 	if notes[noteFrom] == "" {
 		return ""
 	}
-	return ", which was " + notes[noteFrom]
+	return ", which was " + plain.Name(notes[noteFrom])
 }
 
-// DataOf returns where the data was that the run of the checkpoint at path (as of
-// Options.Load) learnt from: the absolute path of a file or a folder, or the name of a
-// program's own. It is empty for weights that are no checkpoint.
+// DataOf returns where the data was that the weights at path (as of Options.Load) learnt
+// from: the absolute path of a file or a folder, or the name of a program's own. It is
+// empty for weights that do not say it, such as those of Export.
 func DataOf(path string) (string, error) {
 	notes, err := notesAt(path)
 	return notes[noteFrom], err

@@ -226,19 +226,22 @@ func testTableLabels(t *devicetest.T) {
 	}
 	red := named("red", "a-upper")
 	for says, of := range map[string]func(x, y, class string) string{
-		`other.csv: class "red" is unknown to the weights in ` + saved + `, which have ["a-upper" "b-lower"]`: func(x, y, class string) string {
+		`other.csv: class "red" is unknown to the weights in ` + saved + `, which have "a-upper", "b-lower"`: func(x, y, class string) string {
 			return x + "," + y + "," + red(class)
 		},
-		`other.csv: column "z" is unknown to the weights in ` + saved + `, which have ["x" "y"]`: func(x, y, class string) string {
+		`other.csv: column "z" is unknown to the weights in ` + saved + `, which have "x", "y"`: func(x, y, class string) string {
 			return x + "," + strings.Replace(y, "y", "z", 1) + "," + up(class)
 		},
-		`other.csv has 1 columns and lacks "y"`:                            func(x, _, class string) string { return x + "," + up(class) },
-		`other.csv: column "x" is there twice`:                             func(x, _, class string) string { return x + "," + x + "," + up(class) },
-		"the classes [\"a-upper\" \"b-lower\"], expected a table of these": nil,
+		`other.csv has 1 columns and lacks "y"`:                           func(x, _, class string) string { return x + "," + up(class) },
+		`other.csv: column "x" is there twice`:                            func(x, y, class string) string { return x + "," + y + "," + up(class) },
+		"the classes \"a-upper\", \"b-lower\", expected a table of these": nil,
 	} {
 		other := points(t, 500, true)
 		if of != nil {
 			other = table(of)
+		}
+		if strings.Contains(says, "twice") {
+			other.Train.Names = []string{"x", "x"}
 		}
 		if _, err := m.Evaluate(t.Context(), inProcess(t), other, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, expected %q", err, says)
@@ -316,7 +319,7 @@ func testTableTexts(t *devicetest.T) {
 	wild.Categories = other.Categories
 	for says, held := range map[string]*data.Table{
 		`texts.csv: column "colour" holds numbers, and that of the weights in ` + saved + " texts":                               split(rows("1", "2"), nil).Held,
-		`texts.csv: text "kiwi" is unknown to column "colour" of the weights in ` + saved + `, which have ["lime" "plum" "red"]`: split(rows("red", "kiwi"), texts).Held,
+		`texts.csv: text "kiwi" is unknown to column "colour" of the weights in ` + saved + `, which have "lime", "plum", "red"`: split(rows("red", "kiwi"), texts).Held,
 		`texts.csv: row 0, column "colour": `: &wild,
 		"2 columns with categories of 1":      &short,
 	} {
@@ -327,5 +330,105 @@ func testTableTexts(t *devicetest.T) {
 		if _, err := m.Evaluate(t.Context(), inProcess(t), d, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, expected %q", err, says)
 		}
+	}
+}
+
+// houses is a table with a column of texts, one of numbers, and a price of six digits.
+func houses(t testing.TB, rows int, names ...string) *data.Table {
+	t.Helper()
+	text := "heating,area,price\n"
+	for i := range uint64(rows) {
+		h, area := data.Index(data.Key("heating"), i, uint64(len(names))), data.Index(data.Key("area"), i, 200)
+		text += fmt.Sprintf("%s,%d,%d\n", names[h], 40+area, 100_000+2000*area+60_000*h)
+	}
+	read, err := data.ReadCSV(strings.NewReader(text), "houses.csv", &data.TableOptions{Regression: true, Categories: []string{data.AllTexts}, OneHot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// TestStandardize: large numbers are learnt, told and predicted in their own unit, and a
+// table with fewer texts is judged as one that has all.
+func TestStandardize(t *testing.T) { devicetest.Each(t, testStandardize) }
+
+func testStandardize(t *devicetest.T) {
+	m := own(1)
+	m.Build = func(s *tensor.Session) (nn.Layer, error) {
+		return nn.Sequential{nn.NewLinear(s, 4, 16, true), nn.ReLU(), nn.NewDropout(0.01), nn.NewLinear(s, 16, 1, true)}, nil
+	}
+	names := []string{"gas", "none", "oil"}
+	split := func(names ...string) *Table {
+		d, err := SplitTable(houses(t, 400, names...), "houses.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d, saved := split(names...), filepath.Join(t.TempDir(), "own.safetensors")
+	if err := d.Standardize(); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := m.Train(t.Context(), inProcess(t), d, &Options{Seed: 3, Steps: 300, Save: saved})
+	if err != nil || sum.Explained == nil || *sum.Explained < 0.95 || sum.HeldOut < 1e4 || sum.HeldOut > 1e9 || sum.Loss > 1 {
+		t.Fatalf("%+v, %v, expected an error in squares of the price, and a loss that is not", sum, err)
+	}
+	for name, other := range map[string]*Table{"as read": split(names...), "fewer texts": split("gas", "none")} {
+		e, err := m.Evaluate(t.Context(), inProcess(t), other, saved)
+		if err != nil || e.Explained == nil || *e.Explained < 0.9 {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		} else if name == "as read" && (e.HeldOut < sum.HeldOut*0.999 || e.HeldOut > sum.HeldOut*1.001) {
+			t.Errorf("%s: %v, expected %v", name, e.HeldOut, sum.HeldOut)
+		}
+	}
+	form, err := FormOf(saved)
+	if err != nil || form.Label != "price" || form.Target == nil || len(form.OneHot) != 4 || form.TargetScale == nil {
+		t.Fatalf("%+v, %v", form, err)
+	}
+	rows, err := data.ReadCSV(strings.NewReader("area,heating\n100,gas\n100,oil\n"), "new.csv", &data.TableOptions{Like: form, NoLabel: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := m.Predict(t.Context(), inProcess(t), rows, saved)
+	if err != nil || len(prices) != 2 || prices[0] < 190_000 || prices[0] > 250_000 || prices[1]-prices[0] < 90_000 || prices[1]-prices[0] > 150_000 {
+		t.Errorf("%v, %v, expected about 220000 and 340000", prices, err)
+	}
+	// Rows that were read without the form are brought to it.
+	plain := &data.Table{Names: []string{"area"}, Rows: 1, X: []float32{100}}
+	if _, err := m.Predict(t.Context(), inProcess(t), plain, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), `the rows to predict has 1 columns and lacks "heating=gas"`) {
+		t.Errorf("rows without texts: %v", err)
+	}
+	if again, err := m.Predict(t.Context(), inProcess(t), split(names...).Held, saved); err != nil || len(again) != 80 || again[0] < 100_000 {
+		t.Errorf("rows as they were read: %v, %v", again, err)
+	}
+	if err := d.Standardize(); !errors.Is(err, data.ErrMismatch) {
+		t.Errorf("standardized twice: %v", err)
+	}
+	bare := filepath.Join(t.TempDir(), "bare.safetensors")
+	if err := nn.Save(bare, nn.NewLinear(inProcess(t), 4, 1, true).Params(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FormOf(bare); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "do not say which table they learnt from") {
+		t.Errorf("weights without a form: %v", err)
+	}
+	for says, note := range map[string]string{"no columns": "{}", "marks of 1": `{"Names":["a","b"],"OneHot":[{}]}`, "table": "{"} {
+		if _, err := formIn(map[string]string{noteTable: note}, "w"); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), says) {
+			t.Errorf("the note %q: %v, expected %q", note, err, says)
+		}
+	}
+}
+
+// TestManyNames finds many names in another order in time that does not grow with their
+// square.
+func TestManyNames(t *testing.T) {
+	all := make([]string, 200_000)
+	for i := range all {
+		all[i] = fmt.Sprintf("text %d", i)
+	}
+	names := slices.Clone(all)
+	slices.Reverse(names)
+	at, err := fitting{}.places(names, all, "text", "the weights")
+	if err != nil || at[0] != len(all)-1 || at[len(all)-1] != 0 {
+		t.Errorf("%v, the first of %d is at %d", err, len(at), at[0])
 	}
 }

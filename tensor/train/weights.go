@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/nn/model"
 )
@@ -44,13 +46,13 @@ func digest(ps []tensor.Named) (string, error) {
 func weightsAt(path string) (file string, err error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("train: weights: %w", err)
+		return "", fmt.Errorf("train: weights: %w", plain.Path(err))
 	}
 	if !st.IsDir() {
 		return path, nil
 	}
 	if _, err := os.Stat(filepath.Join(path, weightsName)); !errors.Is(err, fs.ErrNotExist) {
-		return filepath.Join(path, weightsName), err
+		return filepath.Join(path, weightsName), plain.Path(err)
 	}
 	return "", nil
 }
@@ -65,10 +67,13 @@ func ModelOf(path string) (*Model, error) {
 	name, said := notes[noteModel]
 	m, err := Find(name)
 	if err != nil && said {
-		return nil, fmt.Errorf("%s has weights of a program's own model, which that program evaluates (Model.Evaluate) or predicts with (nn.Load): %w", path, err)
+		return nil, fmt.Errorf("%s has weights of a program's own model, which only that program can take: it evaluates them (Model.Evaluate), predicts (Model.Predict), writes them for other libraries (Model.Export, or Options.Save while it trains): %w", plain.Name(path), err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s does not say which model it is of: %w", path, err)
+		if file, errAt := weightsAt(path); errAt == nil && file != "" {
+			path = file // in the folder
+		}
+		return nil, fmt.Errorf("%s does not say which model it is of: %w", plain.Name(path), err)
 	}
 	return m, nil
 }
@@ -90,9 +95,56 @@ func (m *Model) load(ctx context.Context, path string, params []tensor.Named) er
 		return nil
 	}
 	if is, unknown := ModelOf(path); unknown == nil && is.Name != m.Name {
-		return fmt.Errorf("%s holds weights of %s, expected those of %s: %w", path, is.Name, m.Name, err)
+		for _, mismatch := range []error{nn.ErrMismatch, checkpoint.ErrMismatch} {
+			if errors.Is(err, mismatch) { // whose list of tensors says no more
+				err = mismatch
+			}
+		}
+		return fmt.Errorf("%s holds weights of %s, expected those of %s: %w", plain.Name(path), is.Name, m.Name, err)
 	}
 	return err
+}
+
+// Predict returns what the model with the weights at path (as of Options.Load) computes
+// of the rows of t: a number for each class, of which the largest is that of the row's
+// class, or the number to predict, in the unit of the table that the weights learnt from.
+// It finds columns by their names, as Evaluate does; classes and numbers to predict may
+// be missing. FormOf returns the form with which t is to be read, and the names of
+// classes.
+func (m *Model) Predict(ctx context.Context, s *tensor.Session, t *data.Table, path string) ([]float32, error) {
+	form, err := FormOf(path)
+	if err != nil {
+		return nil, err
+	}
+	bare := *t
+	bare.Class, bare.Target = make([]int64, t.Rows), nil
+	if err := whole(&bare, "the rows to predict", 1); err != nil {
+		return nil, err
+	}
+	if t, err = (fitting{form, "the rows to predict", "the weights in " + plain.Name(path)}).rows(t); err != nil {
+		return nil, err
+	}
+	net, err := m.open(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	var all []float32
+	for first, columns := 0, len(t.Names); first < t.Rows; first += evalRows {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		end := min(first+evalRows, t.Rows)
+		out := nn.Result(s, func() *tensor.Tensor {
+			return net.Forward(tensor.From(s, t.X[first*columns:end*columns], end-first, columns))
+		})
+		x, err := tensor.Data[float32](out)
+		out.Free()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x...)
+	}
+	return rescaled(all, form.TargetScale, nil), nil
 }
 
 // load gives the parameters the weights at path, of any model.
@@ -113,12 +165,13 @@ func load(ctx context.Context, path string, params []tensor.Named) error {
 	return c.RestorePart(ctx, params)
 }
 
-// open builds the model with the weights at path.
+// open builds the model with the weights at path, not in training mode.
 func (m *Model) open(ctx context.Context, s *tensor.Session, path string) (nn.Layer, error) {
 	net, err := m.network(s)
 	if err != nil {
 		return nil, err
 	}
+	nn.SetTraining(false, net)
 	return net, m.load(ctx, path, net.Params())
 }
 
@@ -152,16 +205,17 @@ type Evaluation struct {
 	TrainedOn   string   `json:"trained_on,omitempty"` // if it is other data, and known
 	Weights     string   `json:"weights"`
 	Parameters  int      `json:"parameters"`
-	HeldOut     float64  `json:"held_out_loss"` // mean, in nats
+	HeldOut     float64  `json:"held_out_loss"` // as of Summary
 	Accuracy    *float64 `json:"accuracy,omitempty"`
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
+	Explained   *float64 `json:"variance_explained,omitempty"`
 	Seconds     float64  `json:"seconds"`
 }
 
 // Evaluate evaluates the model with the weights at path (as of Options.Load) on the
 // held-out part of d, as Train does in the end. It finds columns and classes of a table
 // by the names that Train has written with the weights, and returns ErrData for other
-// ones. Evaluation.TrainedOn tells of a checkpoint whose run learnt from other data.
+// ones. Evaluation.TrainedOn tells of weights that learnt from other data.
 func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path string) (*Evaluation, error) {
 	begin := time.Now()
 	if err := m.takes(d); err != nil {
@@ -184,8 +238,8 @@ func (m *Model) Evaluate(ctx context.Context, s *tensor.Session, d Data, path st
 	}
 	r := &run{s: s, model: m, net: net, sum: &Summary{}}
 	if err := r.evaluate(ctx, d); err != nil {
-		return nil, fmt.Errorf("%w, with the weights in %s", err, path)
+		return nil, fmt.Errorf("%w, with the weights in %s", err, plain.Name(path))
 	}
 	return &Evaluation{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), TrainedOn: trained, Weights: path, Parameters: nn.Count(net.Params()),
-		HeldOut: r.sum.HeldOut, Accuracy: r.sum.Accuracy, BitsPerByte: r.sum.BitsPerByte, Seconds: time.Since(begin).Seconds()}, nil
+		HeldOut: r.sum.HeldOut, Accuracy: r.sum.Accuracy, BitsPerByte: r.sum.BitsPerByte, Explained: r.sum.Explained, Seconds: time.Since(begin).Seconds()}, nil
 }

@@ -62,6 +62,13 @@ func testAfterTraining(t *devicetest.T) {
 			t.Errorf("%s: %v, expected %v", path, err, want)
 		}
 	}
+	inside := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.Link(other, inside); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ModelOf(filepath.Dir(inside)); err == nil || !strings.HasPrefix(err.Error(), inside+" does not say") {
+		t.Errorf("a folder: %v, expected the file in it", err)
+	}
 	small := find(t, "qwen3-small")
 	for path, says := range map[string]string{nothing: "nor is model.safetensors", o.Save: "weights of qwen3-tiny, expected those of qwen3-small", kept: "weights of qwen3-tiny"} {
 		if _, err := small.Evaluate(t.Context(), s, someText(), path); err == nil || !strings.Contains(err.Error(), says) {
@@ -107,6 +114,61 @@ func testAfterTraining(t *devicetest.T) {
 		for _, err := range c.m.Continue(c.ctx, inProcess(t), c.path, []byte("a"), 1, model.Sampling{}) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v continues from %s: %v, expected %v", c.m.Name, c.path, err, c.want)
+			}
+		}
+	}
+}
+
+// TestSavedData checks what weights say of the data that they learnt from: the path and
+// the fingerprint in a file and a checkpoint, the fingerprint in an export, nothing in a
+// file that is older. A path that is no text does not keep a file from being written.
+func TestSavedData(t *testing.T) { devicetest.Each(t, testSavedData) }
+
+func testSavedData(t *devicetest.T) {
+	m, dir := find(t, "qwen3-tiny"), t.TempDir()
+	d := someText().(*Text)
+	d.From = filepath.Join(dir, "fox.txt")
+	if err := os.WriteFile(d.From, d.Train, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	odd := &Text{d.Text, filepath.Join(dir, "\xff.txt")}
+	other := someText().(*Text)
+	other.Text.Train = other.Text.Train[1:]
+	file, kept, old, published, unnamed := filepath.Join(dir, "file"), filepath.Join(dir, "run"), filepath.Join(dir, "old"), filepath.Join(dir, "published"), filepath.Join(dir, "unnamed")
+	for o, on := range map[*Options]*Text{{Save: file, Checkpoint: kept}: d, {Save: unnamed}: odd} {
+		o.Steps, o.Batch, o.Sample = 1, 1, -1
+		if _, err := m.Train(t.Context(), inProcess(t), on, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := inProcess(t)
+	if _, err := m.Export(t.Context(), s, file, published); err != nil {
+		t.Fatal(err)
+	}
+	net, err := m.open(t.Context(), s, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nn.Save(old, net.Params(), map[string]string{noteModel: m.Name}); err != nil {
+		t.Fatal(err)
+	}
+	print := fingerprint(d)
+	for _, c := range []struct {
+		path, from string
+		tells      string // of other data
+	}{
+		{file, d.From, d.From},
+		{kept, d.From, d.From},
+		{unnamed, "", print},
+		{published, "", print},
+		{old, "", ""},
+	} {
+		if from, err := DataOf(c.path); err != nil || from != c.from {
+			t.Errorf("%s: learnt from %q, %v; expected %q", c.path, from, err, c.from)
+		}
+		for on, tells := range map[*Text]string{d: "", {d.Text, "elsewhere"}: "", other: c.tells} {
+			if e, err := m.Evaluate(t.Context(), s, on, c.path); err != nil || e.TrainedOn != tells {
+				t.Errorf("%s judged on %s: %+v, %v; expected to be trained on %q", c.path, on.From, e, err, tells)
 			}
 		}
 	}

@@ -200,6 +200,9 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 	s.begin()
 	prog := p.Parsed()
 	err := s.check(prog, base, inputs, scalars)
+	if errors.Is(err, tensor.ErrUnknown) {
+		return s.runRest(p, base, inputs, scalars, stop)
+	}
 	if err != nil {
 		for i, e := range prog.Externals {
 			if e.Donated && i < len(inputs) {
@@ -208,12 +211,7 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 		}
 		return err
 	}
-	for i, e := range prog.Externals {
-		if e.Donated {
-			delete(s.values, inputs[i])
-			s.ended[inputs[i]] = true
-		}
-	}
+	s.end(prog, inputs)
 	for i, in := range prog.Instrs {
 		if in.Keep {
 			s.values[base+uint64(i)] = device.Value{DType: in.DType, Shape: prog.Shapes[in.Shape]}
@@ -221,12 +219,40 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 	}
 	inputs, scalars = slices.Clone(inputs), slices.Clone(scalars)
 	s.later(nil, func() {
-		// The oldest failure explains those of programs that read what it prevented.
-		if err := s.cpu.Run(p, base, inputs, scalars, stop); err != nil && s.failed == nil {
-			s.failed = &device.Failure{Base: base, Err: err}
+		err := s.cpu.Run(p, base, inputs, scalars, stop)
+		f, ok := err.(*device.Failure)
+		if err != nil && !ok {
+			f = &device.Failure{Base: base, Err: err}
 		}
+		s.failed = s.failed.Join(f)
 	})
 	return nil
+}
+
+// runRest runs a program some of whose inputs do not exist, at once, and returns the
+// error that says so. Results that do not depend on those inputs exist then.
+func (s *space) runRest(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
+	s.drain()
+	prog := p.Parsed()
+	err := s.cpu.Run(p, base, inputs, scalars, stop)
+	s.end(prog, inputs)
+	for i := range prog.Instrs {
+		id := base + uint64(i)
+		if v, ok := s.cpu.Lookup(id); ok {
+			s.values[id] = v
+		}
+	}
+	return err
+}
+
+// end forgets the inputs that a program takes.
+func (s *space) end(p *tensor.Program, inputs []uint64) {
+	for i, e := range p.Externals {
+		if e.Donated {
+			delete(s.values, inputs[i])
+			s.ended[inputs[i]] = true
+		}
+	}
 }
 
 // check returns an error if a program can't be run on these arguments.

@@ -12,6 +12,7 @@ import (
 //	matmul                                 strides of at least 0 in the last two dims
 //	softmax along the last dim, norms,     each row contiguous, rows in ascending
 //	rope, cross entropy                    order
+//	index_select along the first dim       each slice contiguous, in ascending order
 //	all others                             dense
 func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
 	if o.Scalar >= 0 || o.Dense {
@@ -23,6 +24,8 @@ func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
 		return o.Strides[rank-2] >= 0 && o.Strides[rank-1] >= 0
 	case tensor.OpConcat, tensor.OpPad:
 		return true
+	case tensor.OpIndexSelect:
+		return k == 0 && ints[0] == 0 && rows(o, rank-1)
 	case tensor.OpDropout:
 		return false // its mask depends on the element's index
 	case tensor.OpLayerNorm, tensor.OpRMSNorm:

@@ -46,10 +46,7 @@ func (m *MLP) Parts() []nn.Part {
 	for i, l := range m.layers {
 		name := fmt.Sprintf("fc%d", i+1)
 		parts = append(parts, nn.Part{Name: name, Params: nn.Prefix(name, l.Params()), Forward: func(x *tensor.Tensor) *tensor.Tensor {
-			if i == 0 {
-				return l.Forward(nn.Flatten()(x))
-			}
-			return l.Forward(x.ReLU())
+			return m.forward(i, x)
 		}})
 	}
 	return parts
@@ -57,10 +54,18 @@ func (m *MLP) Parts() []nn.Part {
 
 // Forward returns the logits [n, classes] of x [n, ...], whose other dims are flattened.
 func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
-	for _, p := range m.Parts() {
-		x = p.Forward(x)
+	for i := range m.layers {
+		x = m.forward(i, x)
 	}
 	return x
+}
+
+// forward runs layer i on the result of the layer before.
+func (m *MLP) forward(i int, x *tensor.Tensor) *tensor.Tensor {
+	if i == 0 {
+		return m.layers[i].Forward(nn.Flatten()(x))
+	}
+	return m.layers[i].Forward(x.ReLU())
 }
 
 // Loss returns the cross-entropy of x's logits with the classes y [n].
