@@ -23,8 +23,12 @@ var collectiveSource []byte
 //go:embed floor/gloo.py
 var glooSource []byte
 
-// errNoGloo is why a scenario goes without Gloo.
-var errNoGloo = errors.New("bench: no python3 with torch.distributed; apt-get install python3-torch")
+var (
+	// errNoGloo is why a scenario goes without Gloo.
+	errNoGloo = errors.New("bench: no python3 with torch.distributed; apt-get install python3-torch")
+	// errNoAVX512 is why it goes without C on a machine that has a compiler.
+	errNoAVX512 = errors.New("bench: the C side is written for AVX-512")
+)
 
 // collectiveRun measures the cases with so many ranks.
 type collectiveRun func(ranks int, cases []collectiveCase) []outcome
@@ -76,8 +80,12 @@ func caseArgs(cases []collectiveCase) (args []string) {
 // collectiveFloor compiles it for this machine. It returns nil without a compiler, or on
 // a processor that it isn't written for.
 func collectiveFloor(r *run) collectiveRun {
-	if !hasAVX512() || !found("gcc") {
-		r.without("C", fmt.Errorf("%w, or no AVX-512", errNoFloor))
+	if !hasAVX512() {
+		r.without("C", errNoAVX512)
+		return nil
+	}
+	if !found("gcc") {
+		r.without("C", errNoFloor)
 		return nil
 	}
 	path := r.compile("collective", collectiveSource, "gcc", "-O3", "-march=native")

@@ -27,6 +27,8 @@ var (
 	errNoFloor = errors.New("bench: no C compiler; apt-get install gcc")
 	// errNoMPI is why a scenario goes without Open MPI.
 	errNoMPI = errors.New("bench: no Open MPI to compile with and run; apt-get install openmpi-bin libopenmpi-dev")
+	// errNoPeers is why a scenario goes without libraries in Go that only it needs.
+	errNoPeers = errors.New("bench: " + peersDir + " can't be built; cd " + peersDir + " && go mod download")
 )
 
 // tool is the command line of a program that prints figures. It is nil where the machine

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -39,7 +41,7 @@ var gpuParts = []struct {
 	name string
 	run  func(g *gpuRun)
 }{
-	{"latency", (*gpuRun).latency}, {"bandwidth", (*gpuRun).bandwidth}, {"products", (*gpuRun).products},
+	{"kernels", (*gpuRun).kernels}, {"latency", (*gpuRun).latency}, {"bandwidth", (*gpuRun).bandwidth}, {"products", (*gpuRun).products},
 	{"attention", (*gpuRun).attention}, {"training", (*gpuRun).training},
 }
 
@@ -71,6 +73,64 @@ func (g *gpuRun) open(products bool) (*cuda.Device, *tensor.Session) {
 	s := tensor.NewSession(device.NewOwner(d), nil)
 	g.atEnd(s.Close)
 	return d, s
+}
+
+// gpuKinds are models of each kind.
+var gpuKinds = []string{"mlp_adamw", "lenet", "gpt_t64", "qwen_t64"}
+
+// kernels times for how long the first two steps of a model wait for their kernels, on a
+// device that has none: what this process takes to plan programs and to generate PTX, and
+// what the driver takes to load it. Nothing runs on the device.
+func (g *gpuRun) kernels() {
+	for _, name := range gpuKinds {
+		programs := programsOf(name)
+		count := &series{name: name + ", kernels", unit: "kernels"}
+		generated, loaded := &series{name: name + ", generated", unit: "ms"}, &series{name: name + ", loaded", unit: "ms"}
+		for range g.rounds(3) {
+			check(g.ctx.Err())
+			d := must(g.GPU.Open(false))
+			took := g.samples(1, millis, func() {
+				for _, p := range programs {
+					must(d.Compile(p.Hash, p.Encoded))
+				}
+			})[0]
+			c := d.Counters()
+			check(d.Close())
+			driver := float64(c.Loading) / float64(millis)
+			count.add(float64(c.Kernels))
+			generated.add(took - driver)
+			loaded.add(driver)
+		}
+		g.measured(count)
+		g.measured(generated)
+		g.measured(loaded)
+	}
+}
+
+// programsOf returns the programs of the first two steps of a model, each once.
+func programsOf(name string) []tensor.Batch {
+	d := must(cpu.New(nil))
+	e := &recorder{Engine: device.NewOwner(d)}
+	s := tensor.NewSession(e, nil)
+	defer s.Close()
+	t := newTrainer(s, must(findTrial(name)))
+	t.step()
+	t.step()
+	return e.programs
+}
+
+// recorder is an engine that keeps the programs that it runs.
+type recorder struct {
+	tensor.Engine
+	programs []tensor.Batch // each once, with Hash and Encoded
+}
+
+// Submit implements tensor.Engine.
+func (e *recorder) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	if b.Program != nil && !slices.ContainsFunc(e.programs, func(p tensor.Batch) bool { return p.Hash == b.Hash }) {
+		e.programs = append(e.programs, tensor.Batch{Hash: b.Hash, Encoded: slices.Clone(b.Encoded)})
+	}
+	return e.Engine.Submit(ctx, b)
 }
 
 // side returns n by the root of the scale, at least 16: what a product's work is by.

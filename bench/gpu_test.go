@@ -15,7 +15,7 @@ import (
 // TestGPU runs the scenario over the stand-ins: every part measures what it says, and the
 // library's products are the kernels' to rounding.
 func TestGPU(t *testing.T) {
-	api, launches := cudatest.Open(t, 0, os.Getenv("TESTS_NEED_GENERATOR") != "")
+	api, launches := cudatest.Open(t, 0, os.Getenv)
 	library := cudatest.Products(t, launches)
 	r, err := runScenario(t, "gpu", &Options{Rounds: 1, Scale: 100_000, GPU: GPUOptions{Training: "mlp_adamw", Open: func(products bool) (*cuda.Device, error) {
 		o := &cuda.Options{}
@@ -40,7 +40,7 @@ func TestGPU(t *testing.T) {
 			t.Errorf("products of two ways are apart by %v", b.Value)
 		}
 	}
-	for _, want := range []string{"launch", "graph of 8", "device copy", "AdamW", "product f32 by the library", "product bf16 small, by kernels", "products by the library", "attention", "training step of mlp_adamw"} {
+	for _, want := range []string{"qwen_t64, kernels", "lenet, generated", "gpt_t64, loaded", "launch", "graph of 8", "device copy", "AdamW", "product f32 by the library", "product bf16 small, by kernels", "products by the library", "attention", "training step of mlp_adamw"} {
 		if !slices.Contains(cases, want) {
 			t.Errorf("measured %q, but not %s", cases, want)
 		}

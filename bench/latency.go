@@ -96,7 +96,7 @@ func heavyPeers(r *run, what string) tool {
 	build := exec.CommandContext(r.ctx, "go", "build", "-o", path, ".")
 	build.Dir = filepath.Join(dir, peersDir)
 	if out, err := build.CombinedOutput(); err != nil {
-		r.without(what, fmt.Errorf("%w: %s", err, out))
+		r.without(what, fmt.Errorf("%w: %w: %s", errNoPeers, err, out))
 		return nil
 	}
 	return tool{path}

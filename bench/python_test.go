@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // withPython has the scenario's Python find the package, if make python has built its
@@ -18,19 +19,9 @@ func withPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(pkg, "ringside", "libringside.so")); err != nil {
-		lacks(t, err)
+		testneeds.Python.Skipf(t, os.Getenv, "make python builds what this test needs: %v", err)
 	}
 	t.Setenv("PYTHONPATH", pkg)
-}
-
-// lacks skips a test for what is not here, and fails it where the environment promises
-// that: make python-test has made the library, make purego installs PyTorch.
-func lacks(t *testing.T, why error) {
-	t.Helper()
-	if os.Getenv("TESTS_NEED_PYTHON") != "" {
-		t.Fatal(why)
-	}
-	t.Skip("make python-test installs and builds what this test needs:", why)
 }
 
 // TestPython: both clients do all that is timed, if the Python package has its library.
@@ -41,7 +32,7 @@ func TestPython(t *testing.T) {
 	withPython(t)
 	r, err := runScenario(t, "python", &Options{Rounds: 1, Scale: 20, Self: testSelf(t)})
 	if errors.Is(err, ErrNoBackend) {
-		lacks(t, err)
+		testneeds.Python.Skipf(t, os.Getenv, "%v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

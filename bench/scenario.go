@@ -52,10 +52,13 @@ func (o *Options) rounds(n int) int {
 // work is n by the scale, at least 1.
 func (o *Options) work(n int) int { return max(n/max(o.Scale, 1), 1) }
 
+// withoutSide is logged of a side that a scenario leaves out.
+const withoutSide = "bench: left out"
+
 // without says which side is left out, and why.
 func (o *Options) without(what string, why error) {
 	if o.Logger != nil {
-		o.Logger.Warn("bench: left out", "side", what, "err", why)
+		o.Logger.Warn(withoutSide, "side", what, "err", why)
 	}
 }
 
@@ -106,7 +109,7 @@ func Scenarios() []Scenario {
 		{"torch-backend", "calls of torch.distributed by two and four processes, and DDP steps of two, over ringside.torch, beside Gloo", runBackend},
 		{"python", "operations, views and training steps of the client in Python, beside the client in Go", runPython},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
-		{"gpu", "launches, passes over memory, matrix products, attention and training steps on a GPU, beside its own copy and kernels", runGPU},
+		{"gpu", "loading of kernels, launches, passes over memory, matrix products, attention and training steps on a GPU, beside its own copy and kernels", runGPU},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
 		{"ops-table", "every operation of the op table by dtypes and layouts, beside PyTorch and the least that the machine needs", runOpsTable},
 		{"eager", "operations that are each waited for, as in interactive use, through a cluster beside in-process", runEager},

@@ -1,9 +1,15 @@
 package bench
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math"
+	"os"
 	"testing"
+
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // clusterBars are the figures with a limit of the scenarios that run a cluster.
@@ -59,7 +65,73 @@ func runScenario(t *testing.T, name string, o *Options) (*Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Run(t.Context(), o)
+	sides := &leftOut{}
+	o.Logger = slog.New(sides)
+	r, err := s.Run(t.Context(), o)
+	sides.check(t, os.Getenv)
+	return r, err
+}
+
+// leftOut is a handler that notes why a scenario goes without some of its sides.
+type leftOut struct{ why []error }
+
+func (l *leftOut) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (l *leftOut) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *leftOut) WithGroup(string) slog.Handler { return l }
+
+func (l *leftOut) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok && r.Message == withoutSide {
+			l.why = append(l.why, err)
+		}
+		return true
+	})
+	return nil
+}
+
+// check fails the test if the environment promises what a side needs.
+func (l *leftOut) check(t testing.TB, getenv func(string) string) {
+	t.Helper()
+	for _, err := range l.why {
+		if p := promised(err); p != "" {
+			p.Logf(t, getenv, "%v", err)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+// promised returns the promise of what a side lacks, "" if that is a kind of processor or
+// a way of Open MPI's.
+func promised(err error) testneeds.Promise {
+	switch {
+	case errors.Is(err, errNoFloor):
+		return testneeds.GCC
+	case errors.Is(err, errNoMPI):
+		return testneeds.MPI
+	case errors.Is(err, errNoGloo):
+		return testneeds.Torch
+	case errors.Is(err, errNoPeers):
+		return testneeds.Peers
+	}
+	return ""
+}
+
+// TestLeftOut: what a scenario goes without is noted, and is promised by its variable.
+func TestLeftOut(t *testing.T) {
+	for err, want := range map[error]testneeds.Promise{
+		errNoFloor: testneeds.GCC, errNoMPI: testneeds.MPI, errNoGloo: testneeds.Torch, errNoPeers: testneeds.Peers, errNoAVX512: "",
+	} {
+		sides := &leftOut{}
+		o := &Options{Logger: slog.New(sides).With("bench", "x")}
+		o.progress("case", 1, "err", err)
+		o.without("a side", fmt.Errorf("%w: no such file", err))
+		if len(sides.why) != 1 || promised(sides.why[0]) != want {
+			t.Errorf("%v: noted %v, expected one of promise %q", err, sides.why, want)
+		}
+	}
 }
 
 // BenchmarkScenarios runs them in full: go test -bench . ./bench
@@ -70,7 +142,7 @@ func BenchmarkScenarios(b *testing.B) {
 			for b.Loop() {
 				r, err := s.Run(b.Context(), &Options{Self: testSelf(b)})
 				if errors.Is(err, ErrNoBackend) {
-					b.Skip(err)
+					testneeds.Python.Skipf(b, os.Getenv, "%v", err)
 				}
 				if err != nil {
 					b.Fatal(err)

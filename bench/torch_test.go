@@ -10,19 +10,17 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
-// needTorch fails for an error, but skips for want of PyTorch: unless all that Debian has
-// of it is installed.
+// needTorch fails for an error. For want of PyTorch see [testneeds.Torch], unless all
+// that Debian has of it is installed.
 func needTorch(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoTorch) {
 		for _, part := range []string{"/usr/lib/python3/dist-packages/torch", "/usr/lib/python3/dist-packages/numpy", "/usr/lib/*/openblas-*/libblas.so.3"} {
 			if there, globErr := filepath.Glob(part); globErr != nil || len(there) == 0 {
-				if os.Getenv("TESTS_NEED_TORCH") != "" {
-					t.Fatal(err)
-				}
-				lacks(t, err)
+				testneeds.Torch.Skipf(t, os.Getenv, "%v", err)
 			}
 		}
 	}
@@ -87,14 +85,17 @@ func TestReferenceBLAS(t *testing.T) {
 	python, err := findTorch(t.Context())
 	needTorch(t, err)
 	const where = `import torch, numpy
-print(*{line.split()[-1] for line in open("/proc/self/maps") if "/libblas.so" in line})`
+print(torch.__file__, *{line.split()[-1] for line in open("/proc/self/maps") if "/libblas.so" in line})`
 	out, err := exec.CommandContext(t.Context(), python, "-c", where).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lib := strings.TrimSpace(string(out))
-	if lib == "" {
-		t.Skip("this PyTorch has a BLAS of its own")
+	torch, lib, found := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if !found {
+		if strings.HasPrefix(torch, "/usr/lib/python3/dist-packages/") {
+			t.Fatalf("%s is Debian's, and has loaded no libblas.so", torch)
+		}
+		testneeds.Torch.Skipf(t, os.Getenv, "%s has a BLAS of its own", torch)
 	}
 	text, err := os.ReadFile(lib)
 	if err != nil {
