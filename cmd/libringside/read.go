@@ -35,7 +35,7 @@ func beside(s *session, f func() error) error {
 	for {
 		select {
 		case err := <-done:
-			return ran(s, err)
+			return s.end(err)
 		case <-t.C:
 			if s.pulse.interrupted() {
 				s.behind = done
@@ -51,7 +51,7 @@ func (s *session) waited(err error) error {
 	if err == nil {
 		err = s.pulse.Context.Err()
 	}
-	return ran(s, err)
+	return s.end(err)
 }
 
 // description is what describe writes: dtype, flags, number of dims, dims.

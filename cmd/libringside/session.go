@@ -39,9 +39,6 @@ type session struct {
 	// behind is not nil if the call under way ends before the program that it ran.
 	behind <-chan error
 
-	// failed is the error of the last operation that failed when it ran.
-	failed string
-
 	tensors map[int64]*held
 	born    int64   // how many tensors were made
 	batch   batch   // of the record under way
@@ -213,22 +210,7 @@ func (s *session) end(err error) error {
 	if err == nil || sticky != nil && errors.Is(err, tensor.ErrUnknown) {
 		err = sticky
 	}
-	if errors.Is(err, tensor.ErrUnknown) {
-		err = fmt.Errorf("%w: it was to be computed together with an operation that failed, whose error was raised before", err)
-		if s.failed != "" {
-			err = fmt.Errorf("%w; the last one is: %s", err, s.failed)
-		}
-	}
 	return s.pulse.cause(err)
-}
-
-// ran is end of a call of s that ran programs.
-func ran(s *session, err error) error {
-	err = s.end(err)
-	if _, failed := errors.AsType[*tensor.OpError](err); failed && !errors.Is(err, tensor.ErrUnknown) {
-		s.failed = err.Error()
-	}
-	return err
 }
 
 // get returns a tensor of the session.

@@ -512,6 +512,24 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// TestPulseAsks: a wait asks after a sleep, and not at its beginning.
+func TestPulseAsks(t *testing.T) {
+	asked := 0
+	p := newPulse(func() bool { asked++; return false })
+	p.next.Store(0)
+	_ = p.Err()
+	p.next.Store(math.MaxInt64) // which does not come
+	p.looked.Store(math.MaxInt64)
+	if _ = p.Err(); asked != 0 {
+		t.Fatalf("asked %d times without a sleep", asked)
+	}
+	p.next.Store(math.MaxInt64)
+	p.looked.Store(-int64(pulseSleep))
+	if _ = p.Err(); asked != 1 {
+		t.Errorf("asked %d times after a sleep, expected once", asked)
+	}
+}
+
 // TestThreads: threads that share a session get the results of their own calls.
 func TestThreads(t *testing.T) {
 	s := here(t)

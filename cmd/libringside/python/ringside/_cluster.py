@@ -92,6 +92,8 @@ def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None
     workers, threads, session_mib = whole("workers", workers), whole("threads", threads), whole("session_mib", session_mib)
     if workers < 1 or threads < 0:
         raise ValueError(f"a cluster of {workers} workers with {threads} threads each: expected at least 1 and 0")
+    if threads > _native.MAX_THREADS:
+        raise ValueError(f"a cluster with {threads} threads each: expected at most {_native.MAX_THREADS}")
     options: dict[str, Any] = {"secret_file": secret_file, "tls": tls, "seed": seed, "name": name}
     if config is not None:
         options["config"] = config

@@ -6,6 +6,8 @@ float dtype. Gradients flow through all but those that count or compare."""
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 import math
 import operator
 from numbers import Integral
@@ -723,3 +725,34 @@ def _permute(self: Tensor, *axes: Any) -> Tensor:
 
 _reshape.__doc__, _permute.__doc__ = reshape.__doc__, permute_dims.__doc__
 Tensor.reshape, Tensor.permute_dims, Tensor.permute = _reshape, _permute, _permute  # type: ignore[attr-defined]
+
+
+def _of_tensors(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns f for arguments that are lists and numbers as well, which become tensors. Those
+    that can't, such as None, are an error of asarray."""
+    signature = inspect.signature(f)
+    tensors = [p.name for p in signature.parameters.values() if str(p.annotation) in ("Tensor", "Tensor | None")]
+
+    @functools.wraps(f)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return f(*args, **named)
+        except AttributeError:
+            given = signature.bind(*args, **named)
+            others = [n for n in tensors if n in given.arguments and not isinstance(given.arguments[n], Tensor)]
+            optional = [n for n in others if given.arguments[n] is None and signature.parameters[n].default is None]
+            if len(others) == len(optional):
+                raise
+        session = next((x._s for x in given.arguments.values() if isinstance(x, Tensor)), None)
+        given.arguments.update((n, asarray(given.arguments[n], session=session)) for n in others if n not in optional)
+        return f(*given.args, **given.kwargs)
+
+    return call if tensors else f
+
+
+# The methods stay without this: they are of tensors.
+for _name in __all__:
+    if getattr(globals()[_name], "__module__", None) == __name__:
+        globals()[_name] = _of_tensors(globals()[_name])
+for _name in "full_like", "permute_dims":
+    globals()[_name] = _of_tensors(globals()[_name])

@@ -23,6 +23,7 @@ CHOSEN, NESTED, NOT_BEGUN = 1 << 62, -(1 << 63) + 1, -(1 << 63) + 3
 
 # POLL is how long a wait goes on before Python may run its signal handlers.
 POLL = 50  # milliseconds
+MAX_THREADS = 1024  # of a session of this process, and of a worker
 
 _i32, _i64, _u64, _ptr = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 # Fields of a ringside_request: group, kind, op, dtype, peer, dst, its bytes, src, its bytes,

@@ -167,6 +167,8 @@ def session(addr: str | None = None, *, in_process: bool = False, threads: int =
     workers, threads, seed = whole("workers", workers), whole("threads", threads), whole("seed", seed)
     if workers < 0 or threads < 0:
         raise ValueError(f"a session of {workers} workers and {threads} threads: expected none negative")
+    if threads > _native.MAX_THREADS:
+        raise ValueError(f"a session of {threads} threads: expected at most {_native.MAX_THREADS}")
     for what, text in ("addr", addr), ("name", name):
         if not isinstance(text, (str, type(None))):
             raise TypeError(f"{what} is {text!r}, expected a str")

@@ -1,6 +1,7 @@
 """Arguments that make no sense are refused with an error that says what was expected; what
 NumPy and the array API standard accept is taken."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import ringside as rs
+from ringside import _functions
 
 MODULES = "nn", "optim", "files", "train", "random", "dtypes", "errors", "gt", "torch", "_session", "_tensor", "_functions"
 
@@ -72,6 +74,8 @@ CALLS = [
     (lambda: rs.train.Trainer(None, lambda m, x: None, rs.optim.SGD([leaf()])).fit([1]), TypeError, "loss function returned is None"),
     # sessions
     (lambda: rs.session(in_process=True, workers=1.5), TypeError, "workers is 1.5, expected an integer"), (lambda: rs.session(in_process=True, seed="a"), TypeError, "seed is 'a'"),
+    (lambda: rs.session(in_process=True, threads=100000), ValueError, "100000 threads: expected at most 1024"),
+    (lambda: rs.cluster(threads=100000), ValueError, "100000 threads each: expected at most 1024"),
     (lambda: rs.session(5), TypeError, "addr is 5"), (lambda: rs.cluster(workers=1.5), TypeError, "workers is 1.5"), (lambda: rs.random.seed(1.5), TypeError, "seed is 1.5"),
     (lambda: rs.signal(5), TypeError, "a signal is 5"), (lambda: rs.signal("a\0b"), ValueError, "zero character"),
     # files
@@ -179,3 +183,22 @@ def test_cluster_lives_with_its_session():
     s = rs.cluster(workers=1, processes=False).open()
     with s:
         assert rs.ones(3).sum().item() == 3
+
+
+def test_lists_in_place_of_tensors():
+    """Functions of tensors take lists and numbers; what is no such thing is an error that
+    says so."""
+    assert rs.softmax([0.0, 0.0]).tolist() == [0.5, 0.5] and rs.ones_like([1, 2]).tolist() == [1, 1]
+    assert rs.cross_entropy([[0.0, 0.0]], [1]).item() == pytest.approx(math.log(2)) and rs.flip([1, 2], axis=0).tolist() == [2, 1]
+    wrong = {}
+    for name in _functions.__all__:
+        f = getattr(rs, name)
+        needed = [p for p in inspect.signature(f).parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        for first in [1.0, 2.0], 3, None, "abc", object(), {}:
+            try:
+                f(*(first if p is needed[0] else x() if "Tensor" in str(p.annotation) else 1 for p in needed))
+            except AttributeError as e:
+                wrong[name, str(first)] = str(e)
+            except Exception:
+                pass
+    assert wrong == {}

@@ -1,19 +1,25 @@
-"""The Python of docs/python.md runs, as a user would run it."""
+"""The Python of docs/python.md and README.md runs, as a user would run it."""
 
+import errno
 import json
 import os
+import random
 import re
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(PYTHON, "..", "..", "..", "docs", "python.md")
+ROOT = os.path.join(PYTHON, "..", "..", "..")
+PAGE = os.path.join(ROOT, "docs", "python.md")
 
-with open(PAGE, encoding="utf-8") as f:
-    ALL = re.findall(r"```python\n(.*?)```", f.read(), re.S)
+ALL = []
+for page in PAGE, os.path.join(ROOT, "README.md"):
+    with open(page, encoding="utf-8") as f:
+        ALL += re.findall(r"```python\n(.*?)```", f.read(), re.S)
 BLOCKS = [b for b in ALL if "init_process_group" not in b]
 RANKS = [b for b in ALL if "init_process_group" in b and "destroy_process_group" in b]
 
@@ -31,16 +37,39 @@ def test_page(block, tmp_path):
         assert float(numbers[-1]) > 0.9, p.stdout
 
 
+def free_port():
+    """A port where nobody listens, below those that the kernel gives to connections: one of
+    those might be taken before rank 0 listens there."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        end = int(f.read().split()[0])
+    while True:
+        try:
+            with socket.create_server(("localhost", random.randrange(20000, max(end, 30000)))) as free:
+                return free.getsockname()[1]
+        except OSError as e:
+            if e.errno != errno.EADDRINUSE:
+                raise
+
+
+def outputs(ranks, patience):
+    """What the ranks printed when all have ended, or one has failed: the others would wait for it."""
+    deadline = time.monotonic() + patience
+    while any(p.poll() is None for p in ranks) and not any(p.poll() for p in ranks) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for p in ranks:
+        p.kill()
+    return [p.communicate()[0] for p in ranks]
+
+
 def test_ranks(tmp_path):
     """The program of ranks is started as the page says, and learns."""
     (block,) = RANKS
     (tmp_path / "ddp.py").write_text(block)
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {**os.environ, "PYTHONPATH": PYTHON, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     ranks = [subprocess.Popen([sys.executable, "-B", "ddp.py"], cwd=tmp_path, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
              for rank in range(2)]
-    said = [p.communicate(timeout=300)[0] for p in ranks]
+    said = outputs(ranks, 300)
     assert [p.returncode for p in ranks] == [0, 0] and float(said[0]) > 0.9 and not said[1], said
 
 
