@@ -9,11 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/launch"
+	"github.com/ringside-go/ringside/net/nettest"
+	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/shm/testneeds"
 )
 
 // guard is when a test counts as hanging.
@@ -57,14 +61,14 @@ func exe(t *testing.T) string {
 	return path
 }
 
-// check looks at what n ranks printed.
-func check(t *testing.T, out string, n int) {
+// check looks at what n ranks printed, which are on so many hosts.
+func check(t *testing.T, out string, n int, hosts string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSpace(out), "\n")
 	slices.Sort(got)
 	var want []string
 	for r := range n {
-		want = append(want, fmt.Sprintf("rank %d of %d on 1 host: the sum is %d", r, n, n*(n+1)/2))
+		want = append(want, fmt.Sprintf("rank %d of %d on %s: the sum is %d", r, n, hosts, n*(n+1)/2))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the ranks printed\n%s\nexpected\n%s", out, strings.Join(want, "\n"))
@@ -77,7 +81,7 @@ func TestAlone(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	check(t, string(out), 1)
+	check(t, string(out), 1, "1 host")
 }
 
 func TestRingsideRun(t *testing.T) {
@@ -94,7 +98,7 @@ func TestRingsideRun(t *testing.T) {
 			if _, err := launch.Run(ctx, o); err != nil {
 				t.Fatalf("%v: %s", err, out.String())
 			}
-			check(t, out.String(), 4)
+			check(t, out.String(), 4, "1 host")
 		})
 	}
 }
@@ -113,40 +117,102 @@ func TestRestart(t *testing.T) {
 	if err != nil || sum.Restarts != 1 || sum.Failures[0].Rank != 1 || sum.Failures[0].How != "signal: killed" {
 		t.Fatalf("%+v, %v: %s", sum, err, out.String())
 	}
-	check(t, out.String(), 3)
+	check(t, out.String(), 3, "1 host")
 }
 
-// TestMpirun: Open MPI launches the example as it is. It is skipped where Open MPI is not
-// installed.
-func TestMpirun(t *testing.T) {
-	mpirun, err := exec.LookPath("mpirun")
+// commandOfPage returns the command of docs/launch.md that begins with those words, as a
+// script with this test for the example.
+func commandOfPage(t *testing.T, begin string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/launch.md")
 	if err != nil {
-		if os.Getenv("TESTS_NEED_MPI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("mpirun is not installed: apt-get install openmpi-bin")
+		t.Fatal(err)
 	}
+	for line := range strings.Lines(string(page)) {
+		if text, ok := strings.CutPrefix(line, "    "+begin); ok {
+			text = strings.TrimSpace(begin + text)
+			if fields := strings.Fields(text); filepath.Base(fields[len(fields)-1]) == "allreduce" {
+				return strings.TrimSuffix(text, fields[len(fields)-1]) + exe(t)
+			}
+		}
+	}
+	t.Fatalf("docs/launch.md has no command that begins with %q and ends with the example", begin)
+	return ""
+}
+
+// openMPI checks that mpirun is Open MPI's, and gives commands the environment that lets
+// root have more ranks than cores.
+func openMPI(t *testing.T) {
+	t.Helper()
+	mpirun := testneeds.MPI.Program(t, os.Getenv, "mpirun")
 	version, err := exec.CommandContext(t.Context(), mpirun, "--version").Output()
 	if err != nil {
 		t.Fatalf("%s --version: %v", mpirun, err)
 	}
 	if !strings.Contains(string(version), "Open MPI") {
-		t.Skipf("%s is not Open MPI's: %.40q", mpirun, version)
+		testneeds.MPI.Skipf(t, os.Getenv, "%s is not Open MPI's: %.40q", mpirun, version)
 	}
-	runtimeDir(t)
-	ctx, cancel := context.WithTimeout(t.Context(), guard)
-	defer cancel()
-	args := []string{"-n", "4", "--oversubscribe", exe(t)}
-	if os.Getuid() == 0 {
-		args = append([]string{"--allow-run-as-root"}, args...)
+	for _, name := range []string{"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"} {
+		t.Setenv(name, "1")
 	}
-	cmd := exec.CommandContext(ctx, mpirun, args...)
-	// this host alone: else it wants ssh to be installed
-	cmd.Env = append(os.Environ(), "OMPI_MCA_plm=isolated")
+}
+
+// launched runs a launcher's command and returns what the ranks printed.
+func launched(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	// The launcher may outlive its shell, and holds the output.
+	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s%s", err, out.String(), errs.String())
+		t.Fatalf("%v: %v: %s%s", cmd.Args, err, out.String(), errs.String())
 	}
-	check(t, out.String(), 4)
+	return out.String()
+}
+
+// TestMpirun has Open MPI launch the example on this host, as docs/launch.md says.
+func TestMpirun(t *testing.T) {
+	openMPI(t)
+	runtimeDir(t)
+	// this host alone: else it wants ssh to be installed
+	t.Setenv("OMPI_MCA_plm", "isolated")
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	defer cancel()
+	check(t, launched(t, exec.CommandContext(ctx, "sh", "-c", commandOfPage(t, "mpirun -n 4"))), 4, "1 host")
+}
+
+// TestMpirunHosts has Open MPI launch the example on two hosts, which are namespaces of
+// this one, as docs/launch.md says. In the place of ssh it calls a script that enters the
+// second.
+func TestMpirunHosts(t *testing.T) {
+	openMPI(t)
+	hosts := nettest.ForTest(t, os.Getenv)
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	defer cancel()
+	agent := filepath.Join(t.TempDir(), "agent")
+	enter := strings.Join(hosts[1].Command(ctx, "sh").Args, " ")
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = %s ] || exit 1\nshift\nexec %s -c \"$*\"\n", hosts[1].Addr, enter)
+	if err := os.WriteFile(agent, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OMPI_MCA_plm_rsh_agent", agent)
+	t.Setenv("XDG_RUNTIME_DIR", "/dev/shm") // which the hosts don't share
+	t.Setenv("RINGSIDE_SECRET", "a secret of 16 bytes or more")
+	command := strings.NewReplacer("node1", hosts[0].Addr, "node2", hosts[1].Addr).Replace(commandOfPage(t, "mpirun -n 4 --host"))
+	check(t, launched(t, hosts[0].Command(ctx, "sh", "-c", command)), 4, "2 hosts")
+}
+
+// TestTorchrun has torchrun launch the example, as docs/launch.md says, with the
+// variables that torch 1.13's needs with Python 3.11.
+func TestTorchrun(t *testing.T) {
+	testneeds.Torch.Program(t, os.Getenv, "torchrun")
+	runtimeDir(t)
+	port, err := tcp.FreePort("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PET_MASTER_PORT", strconv.Itoa(port))
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	defer cancel()
+	check(t, launched(t, exec.CommandContext(ctx, "sh", "-c", commandOfPage(t, "PET_REDIRECTS"))), 4, "1 host")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
 // TestPredict trains, and has the saved weights name the classes of the same points.
@@ -20,7 +22,7 @@ func TestPredict(t *testing.T) {
 	defer os.RemoveAll(dir)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	weights, rows := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "rows.csv")
-	if err := run(t.Context(), "points.csv", 60, weights, nil); err != nil {
+	if err := run(t.Context(), "", 60, weights, options()); err != nil {
 		t.Fatal(err)
 	}
 	table, err := data.ReadCSVFile("points.csv", nil)
@@ -35,7 +37,7 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := predict(t.Context(), &out, weights, rows); err != nil {
+	if err := predict(t.Context(), &out, weights, rows, options()); err != nil {
 		t.Fatal(err)
 	}
 	said, right := strings.Fields(out.String()), 0
@@ -51,19 +53,19 @@ func TestPredict(t *testing.T) {
 		t.Errorf("%d of %d rows are right", right, table.Rows)
 	}
 	out.Reset()
-	if err := evaluate(t.Context(), &out, weights, "points.csv"); err != nil || out.String() != fmt.Sprintf("%.1f %% of %d rows are right\n", 100*float64(right)/float64(table.Rows), table.Rows) {
+	if err := evaluate(t.Context(), &out, weights, "points.csv", options()); err != nil || out.String() != fmt.Sprintf("%.1f %% of %d rows are right\n", 100*float64(right)/float64(table.Rows), table.Rows) {
 		t.Errorf("evaluated: %q, %v, expected that %d are right", out.String(), err, right)
 	}
-	for text, says := range map[string]string{"x\n1\n": `expected ["x" "y"]`, "x,y,z\n1,1,1\n": `a column "z"`, "x,y\n1,\n": "expected a finite number"} {
+	for text, says := range map[string]string{"x\n1\n": `learnt from: "x", "y"`, "x,y,z\n1,1,1\n": `a column "z"`, "x,y\n1,\n": "train with -fill mean"} {
 		if err := os.WriteFile(rows, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := predict(t.Context(), &out, weights, rows); err == nil || !strings.Contains(err.Error(), says) {
+		if err := predict(t.Context(), &out, weights, rows, options()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, expected %q", text, err, says)
 		}
 	}
 	// before the table is read
-	if err := run(t.Context(), "none.csv", 1, filepath.Join(dir, "none", "w.safetensors"), nil); err == nil || !strings.Contains(err.Error(), "none is not there") {
+	if err := run(t.Context(), "none.csv", 1, filepath.Join(dir, "none", "w.safetensors"), options()); err == nil || !strings.Contains(err.Error(), "none is not there") {
 		t.Errorf("saved to a folder that is not there: %v", err)
 	}
 }
@@ -85,12 +87,8 @@ func TestCategories(t *testing.T) {
 	if err := errors.Join(os.WriteFile(rows, []byte(text), 0o600), os.WriteFile(more, []byte("colour,size\nred,12\ngreen,60\ngreen,12\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	err = withAdvice(run(t.Context(), rows, 1, weights, nil))
-	if err == nil || !strings.Contains(err.Error(), `rows.csv: line 2, column "colour": "green", expected`) || !strings.Contains(err.Error(), "-categories 'colour'") {
-		t.Errorf("texts without -categories: %v", err)
-	}
-	o := &data.TableOptions{Categories: []string{data.AllTexts}}
-	err = withAdvice(run(t.Context(), rows, 1, weights, o))
+	o := options()
+	err = run(t.Context(), rows, 1, weights, o)
 	if err == nil || !strings.Contains(err.Error(), `rows.csv: line 4, column "size": "", expected`) || !strings.Contains(err.Error(), "-fill mean") {
 		t.Errorf("an empty field without -fill: %v", err)
 	}
@@ -99,7 +97,67 @@ func TestCategories(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := predict(t.Context(), &out, weights, more); err != nil || out.String() != "cherry\npear\nlime\n" {
+	if err := predict(t.Context(), &out, weights, more, options()); err != nil || out.String() != "cherry\npear\nlime\n" {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+	// The class may be there, and rows without it can't be judged.
+	if err := errors.Join(os.WriteFile(more, []byte("colour,fruit,size\nred,cherry,12\n"), 0o600), predict(t.Context(), &out, weights, more, options())); err != nil {
+		t.Error(err)
+	}
+	for text, says := range map[string]string{"colour,size\nred,12\n": "-predict takes rows without it", "colour,size,fruit\nblue,1,lime\n": `"blue", expected one of "green", "red", which are all in the table that was learnt from (that of -load)`} {
+		if err := os.WriteFile(more, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := evaluate(t.Context(), &out, weights, more, options()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, expected %q", text, err, says)
+		}
+	}
+	other := filepath.Join(dir, "other.safetensors")
+	if err := safetensors.WriteFile(other, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := predict(t.Context(), &out, other, more, options()); err == nil || !strings.Contains(err.Error(), "do not say which table they learnt from") || strings.Contains(err.Error(), "JSON") {
+		t.Errorf("weights of something else: %v", err)
+	}
+}
+
+// options are those of main without flags.
+func options() *data.TableOptions {
+	o := &data.TableOptions{Categories: []string{data.AllTexts}, OneHot: true}
+	o.AddFlags(flag.NewFlagSet("classifier", flag.ContinueOnError))
+	return o
+}
+
+// TestIdle gives flags that have no effect beside others.
+func TestIdle(t *testing.T) {
+	for args, says := range map[string]string{
+		"-predict new.csv -fill mean":         "-fill has no effect beside -predict: leave it out",
+		"-evaluate new.csv -fill mean":        "-fill has no effect beside -evaluate",
+		"-predict new.csv -without a":         "-without has no effect beside -predict",
+		"-predict new.csv -categories a":      "-categories has no effect beside -predict",
+		"-predict new.csv -evaluate new.csv":  "-evaluate has no effect beside -predict",
+		"-predict new.csv -label a":           "-label has no effect beside -predict",
+		"-predict new.csv -save a":            "-save has no effect beside -predict",
+		"-predict new.csv mine.csv":           `the table "mine.csv" has no effect beside -predict`,
+		"a.csv b.csv -label a":                "expected one table",
+		"-comma ;":                            "-comma has no effect without a table",
+		"-predict new.csv -comma ; -load a":   "",
+		"-evaluate new.csv -comma ; -label a": "",
+		"-load a mine.csv":                    "-load has no effect without -predict or -evaluate",
+		"-evaluate new.csv -epochs 3":         "-epochs has no effect beside -evaluate",
+		"mine.csv -fill mean -label a -without b -categories c -save d -epochs 3": "",
+	} {
+		fs := flag.NewFlagSet("classifier", flag.ContinueOnError)
+		for _, name := range []string{"epochs", "save", "load", "predict", "evaluate"} {
+			fs.String(name, "", "")
+		}
+		new(data.TableOptions).AddFlags(fs)
+		path, err := data.ParseTable(fs, strings.Fields(args))
+		if err == nil {
+			err = idle(fs, path)
+		}
+		if got := fmt.Sprint(err); says == "" && err != nil || !strings.Contains(got, says) {
+			t.Errorf("%s: %v, expected %q", args, err, says)
+		}
 	}
 }

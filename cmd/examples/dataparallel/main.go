@@ -32,7 +32,7 @@ const rows = 64 // of a batch, on all ranks together
 var (
 	steps  = flag.Int("steps", 200, "how many steps to train")
 	folder = flag.String("checkpoint", "", "keep the run in this folder, and go on from there")
-	every  = flag.Int("every", 100, "steps between two checkpoints")
+	every  = flag.Int("every", 100, "steps between two lines with the loss, and between two checkpoints")
 )
 
 func main() {
@@ -86,7 +86,8 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n == begin || n == *steps-1 {
+		ends := n+1 == *steps || (n+1)%*every == 0
+		if n == begin || ends {
 			if last, err = loss.Item(); err != nil {
 				return err
 			}
@@ -95,7 +96,9 @@ func run(ctx context.Context) error {
 			}
 		}
 		loss.Free()
-		if n+1 == *steps || (n+1)%*every == 0 {
+		if ends {
+			// The digits of a float32 tell all its bits, so that runs can be compared.
+			fmt.Printf("rank %d: step %d of %d: loss of its rows %v\n", g.Rank(), n+1, *steps, float32(last))
 			if err := t.save(ctx); err != nil {
 				return err
 			}

@@ -25,7 +25,15 @@ func main() {
 	flag.IntVar(&o.Steps, "steps", 200, "optimizer steps")
 	flag.StringVar(&o.Prompt, "prompt", "", "text that the model goes on with")
 	flag.StringVar(&o.Checkpoint, "checkpoint", "", "folder in which the run is kept")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: language [flags] [book.txt]\nWithout a file or folder of text it takes a text that comes with Go. Flags:")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
+	if flag.NArg() > 1 {
+		fmt.Fprintf(os.Stderr, "language: %q, expected one file or folder of text behind the flags\n", flag.Args())
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, flag.Arg(0), &o); err != nil {
@@ -49,6 +57,7 @@ func run(ctx context.Context, path string, o *train.Options) error {
 		return err
 	}
 	defer sess.Close()
+	fmt.Println("it trains on", sess.Engine().Name())
 	o.Progress = func(p train.Progress) {
 		fmt.Printf("step %d of %d: loss %.3f, %.0f %s a second\n", p.Step, p.Steps, p.Loss, p.Rate, p.Unit)
 	}
@@ -58,8 +67,11 @@ func run(ctx context.Context, path string, o *train.Options) error {
 	}
 	if sum.Stopped {
 		fmt.Printf("stopped after %d steps\n", sum.Steps)
-		return nil
+	} else {
+		fmt.Printf("%.2f bits per byte of text that it has not seen; it writes: %q\n", *sum.BitsPerByte, sum.Sample)
 	}
-	fmt.Printf("%.2f bits per byte of text that it has not seen; it writes: %q\n", *sum.BitsPerByte, sum.Sample)
+	if sum.Checkpoint != "" {
+		fmt.Printf("saved %q\n", sum.Checkpoint)
+	}
 	return nil
 }

@@ -28,7 +28,15 @@ const (
 
 func main() {
 	steps := flag.Int("steps", 50, "training steps")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: pipeline [flags] [book.txt]\nWithout a file or folder of text it takes a text that comes with Go. Flags:")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
+	if flag.NArg() > 1 {
+		fmt.Fprintf(os.Stderr, "pipeline: %q, expected one file or folder of text behind the flags\n", flag.Args())
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, flag.Arg(0), *steps); err != nil {

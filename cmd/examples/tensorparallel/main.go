@@ -35,6 +35,10 @@ func main() {
 	addr := flag.String("addr", "", "a dispatcher with at least two workers")
 	steps := flag.Int("steps", 100, "training steps")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "tensorparallel: %q, expected flags alone; -h lists them\n", flag.Args())
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *addr, *steps); err != nil {

@@ -348,7 +348,7 @@ func TestBadPlaces(t *testing.T) {
 		{[]string{"demo", "--text", none}, "--text: stat " + none},
 		{[]string{"worker", "--secret-file", none}, "--secret-file: secret file: open " + none},
 		{[]string{"plan", "dump", "--program", none}, "--program: open " + none},
-		{[]string{"plan", "dump", "--save", dir}, "--save: open " + dir},
+		{[]string{"plan", "dump", "--save", dir}, "--save: " + dir + ": open: is a directory"},
 		{[]string{"inspect", "--pid", "2147483647"}, "process 2147483647 is not there"},
 	} {
 		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {

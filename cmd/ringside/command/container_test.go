@@ -70,15 +70,7 @@ func TestUpInAContainer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	after, err := client.Status(t.Context(), nil, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range []string{"pid", "worker.w0.pid"} {
-		if before.Get(pid) != after.Get(pid) {
-			t.Errorf("%s was %d, is %d", pid, before.Get(pid), after.Get(pid))
-		}
-	}
+	sameProcesses(t, addr, before)
 	_ = up.Process.Signal(os.Interrupt)
 	up.wait("^ended$")
 	if err := up.end(); err != nil {
@@ -90,10 +82,11 @@ func TestUpInAContainer(t *testing.T) {
 // control group allows, which the name of its device says if there are several.
 func TestUpWithAQuota(t *testing.T) {
 	cores := limits.Machine{}.Cores().N
-	if cores < 2 {
-		t.Skip("this process has one core, so every worker has one thread")
+	names := map[int]string{1: ""}
+	if cores > 1 {
+		names[cores] = fmt.Sprintf(" %d threads", cores)
 	}
-	for quota, want := range map[int]string{1: "", cores: fmt.Sprintf(" %d threads", cores)} {
+	for quota, want := range names {
 		t.Run(fmt.Sprintf("%d cores", quota), func(t *testing.T) {
 			runtimeDir(t)
 			up := upIn(t, limitstest.CoreGroup(t, os.Getenv, quota))

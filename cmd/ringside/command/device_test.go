@@ -19,7 +19,7 @@ import (
 // find as the driver, and returns its path.
 func standIn(t *testing.T) string {
 	t.Helper()
-	lib := cudatest.Library(t, os.Getenv("TESTS_NEED_GENERATOR") != "")
+	lib := cudatest.Library(t, os.Getenv)
 	// The loader of another process looks there first.
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(lib))
 	return lib

@@ -40,7 +40,7 @@ func listenAddr(addr, far string, anyPort bool) (string, error) {
 
 // listenElsewhere adds to an error about the folder of sockets which flag names another.
 func listenElsewhere(cmd *cobra.Command, err error) error {
-	if f := cmd.Flags().Lookup("listen"); f == nil || !errors.Is(err, local.ErrUnsafeDir) {
+	if f := cmd.Flags().Lookup("listen"); f == nil || !errors.Is(err, local.ErrUnsafeDir) && !errors.Is(err, local.ErrNoDir) {
 		return err
 	}
 	return fmt.Errorf("%w (--listen FILE, the absolute path of a socket in it)", err)

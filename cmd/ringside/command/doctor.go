@@ -3,8 +3,10 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -55,8 +57,9 @@ func newDoctor() *cobra.Command {
 		far                   keys
 	)
 	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "say what works on this machine and what to do about the rest",
+		Use:         "doctor",
+		Annotations: map[string]string{withLittle: "yes"},
+		Short:       "say what works on this machine and what to do about the rest",
 		Long: `Doctor looks at shared memory, limits, cores, GPU drivers, data sets and a running dispatcher.
 It changes nothing. The exit status is 1 if something fails; a warning is none.`,
 		Args: noArgs,
@@ -94,14 +97,16 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 }
 
 func writeFindings(w io.Writer, found []finding) error {
-	tw := tabwriter.NewWriter(w, 4, 0, 2, ' ', 0)
+	var table strings.Builder
+	tw := tabwriter.NewWriter(&table, 4, 0, 2, ' ', 0)
 	for _, f := range found {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Status, f.Name, f.Found)
+		// A cgroup may have any name.
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Status, f.Name, cell(f.Found))
 		if f.Do != "" {
-			fmt.Fprintf(tw, "\t\t-> %s\n", f.Do)
+			fmt.Fprintf(tw, "\t\t-> %s\n", cell(f.Do))
 		}
 	}
-	return tw.Flush()
+	return errors.Join(tw.Flush(), writeFitted(w, table.String()))
 }
 
 // host is the machine as doctor sees it; tests give it another root.

@@ -1,13 +1,17 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/shm/plain"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
@@ -22,7 +26,7 @@ func newEval() *cobra.Command {
 		Use:   "eval",
 		Short: "evaluate a trained model on data that was held out",
 		Long: `Eval prints how a model that train has saved does on the held-out part of its data: the loss, and the accuracy of a classifier
-or the bits per byte of a language model, as train does in the end. It warns of other data than a checkpoint's run learnt from. It runs through a dispatcher if one runs, else in this process.
+or the bits per byte of a language model, as train does in the end. It takes the data that the weights learnt from, and warns of other data. It runs through a dispatcher if one runs, else in this process.
 
   ringside eval --load model.safetensors
   ringside eval --load run --data book.txt --json`,
@@ -32,15 +36,11 @@ or the bits per byte of a language model, as train does in the end. It warns of 
 			if err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("data") {
-				if path, err = dataOfRun(weights.load); err != nil {
-					return err
-				}
-			}
-			d, err := loadData(m, path)
+			d, gone, err := evalData(m, weights.load, path)
 			if err != nil {
 				return err
 			}
+			sayHeld(cmd.ErrOrStderr(), m, d)
 			sess, err := at.open(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -51,13 +51,13 @@ or the bits per byte of a language model, as train does in the end. It warns of 
 				return err
 			}
 			if e.TrainedOn != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: judged on other data than the run in %s learnt from: %s; that was %s\n", weights.load, e.Data, e.TrainedOn)
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: judged on other data than the run that wrote %s learnt from: %s; that was %s%s\n", cell(weights.load), cell(e.Data), cell(e.TrainedOn), gone)
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 			}
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(tw, "model\t%s, %d parameters\nweights\t%s\ndata\t%s\nengine\t%s\nloss\t%.4f\n", e.Model, e.Parameters, e.Weights, e.Data, e.Engine, e.HeldOut)
+			fmt.Fprintf(tw, "model\t%s, %d parameters\nweights\t%s\ndata\t%s\nengine\t%s\nloss\t%.4f\n", e.Model, e.Parameters, cell(e.Weights), cell(e.Data), e.Engine, e.HeldOut)
 			if e.Accuracy != nil {
 				fmt.Fprintf(tw, "test accuracy\t%.2f %%\n", 100**e.Accuracy)
 			}
@@ -69,21 +69,38 @@ or the bits per byte of a language model, as train does in the end. It warns of 
 	}
 	weights.add(c)
 	f := c.Flags()
-	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text (default: that of a checkpoint's run, else as for train)")
+	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text (default: what the weights learnt from, if they say it, else as for train)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	at.whereFlags(f)
 	return c
 }
 
-// dataOfRun returns where the data of the run is whose checkpoint is at path; empty for
-// weights that are none, and for data that needs no --data.
-func dataOfRun(path string) (string, error) {
-	from, err := train.DataOf(path)
-	if err != nil || from == "" {
-		return "", err
+// evalData loads the data at path, or if that is empty the data that the weights at load
+// learnt from. If that is not there, weights in a file are judged on what train takes
+// without --data, and gone is to be added to the warning.
+func evalData(m *train.Model, load, path string) (d train.Data, gone string, err error) {
+	from := ""
+	if path == "" {
+		if from, err = train.DataOf(load); err != nil {
+			return nil, "", err
+		}
 	}
-	if _, err := os.Stat(from); err != nil {
-		return "", fmt.Errorf("--data is needed: the run in %s learnt from %s, which is not there: %w", path, from, err)
+	missing := error(nil)
+	if from != "" {
+		_, missing = os.Stat(from)
 	}
-	return from, nil
+	if missing == nil {
+		d, err = loadData(m, cmp.Or(path, from))
+		return d, "", err
+	}
+	kept, err := checkpoint.Open(load)
+	if err == nil {
+		err = errors.Join(missing, kept.Close())
+	} else {
+		d, err = loadData(m, "")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("--data is needed: the run that wrote %s learnt from %s, which is not there: %w", plain.Name(load), plain.Name(from), plain.Path(err))
+	}
+	return d, ", which is not there; --data says where it is", nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // exported is what export --json prints.
@@ -25,7 +27,7 @@ func newExport() *cobra.Command {
 		Long: `Export writes the weights of a checkpoint, or those that train --save has saved, to a folder: model.safetensors and, of a
 language model, the config.json with which loaders of other libraries take the folder for a published model. With a
 name that ends in .safetensors it writes that file, and no config.json unless it is named model.safetensors. The folder is made
-if it is not there. Files of an export before are replaced, another program's model.safetensors and config.json are not.
+if it is not there. The files don't say where the data of the run is. Files of an export before are replaced, another program's model.safetensors and config.json are not.
 
   ringside train --checkpoint run
   ringside export --load run --to published
@@ -52,7 +54,7 @@ if it is not there. Files of an export before are replaced, another program's mo
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(&exported{m.Name, files})
 			}
 			for _, f := range files {
-				fmt.Fprintln(cmd.OutOrStdout(), f)
+				fmt.Fprintln(cmd.OutOrStdout(), plain.Name(f))
 			}
 			return nil
 		},

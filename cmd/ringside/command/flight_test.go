@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
@@ -35,9 +38,32 @@ func written(t *testing.T, file string) (text []byte) {
 // TestFlightOfACluster kills a worker: the error of its client names a file with the
 // dispatcher's last events, and one with the client's last batches.
 func TestFlightOfACluster(t *testing.T) {
-	runtimeDir(t)
 	dir := t.TempDir()
-	up := startCmd(t, ringside(t, "up", "-n", "1", "--flight", dir))
+	flightOfACluster(t, dir, "--flight", dir)
+}
+
+// TestFlightInCache has the files in the user's cache. The command of docs/collectives.md
+// lists them.
+func TestFlightInCache(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("RINGSIDE_FLIGHT", "")
+	flightOfACluster(t, collective.FlightFolder(""))
+	const list = "ls ~/.cache/ringside/flight"
+	if !strings.Contains(readText(t, filepath.Join(root, "docs/collectives.md")), "\n    "+list+"\n") {
+		t.Errorf("docs/collectives.md does not have the command %q", list)
+	}
+	out, err := exec.Command("sh", "-c", list).CombinedOutput()
+	if err != nil || len(strings.Fields(string(out))) != 2 {
+		t.Errorf("%s: %v, expected a file of the dispatcher and one of the client\n%s", list, err, out)
+	}
+}
+
+// flightOfACluster runs up with arguments by which the files are in a folder.
+func flightOfACluster(t *testing.T, dir string, args ...string) {
+	runtimeDir(t)
+	up := startCmd(t, ringside(t, append([]string{"up", "-n", "1"}, args...)...))
 	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
 	if err != nil {
 		t.Fatal(err)

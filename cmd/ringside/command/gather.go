@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 func newGather() *cobra.Command {
@@ -140,7 +140,7 @@ func readManifest(path string) (*codec.Manifest, error) {
 		return nil, err
 	}
 	if err := m.Check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", plain.Name(path), plain.Path(err))
 	}
 	return &m, nil
 }
@@ -148,13 +148,13 @@ func readManifest(path string) (*codec.Manifest, error) {
 func readJSON(path string, v any) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return plain.Path(err)
 	}
 	defer f.Close()
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", plain.Name(path), plain.Path(err))
 	}
 	return nil
 }
@@ -164,7 +164,10 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
+	return writeWhole(path, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
 }
 
 // rankFlags are of the commands that several ranks may run together.
@@ -235,7 +238,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 		remove = func() { os.RemoveAll(spool) }
 	}
 	p := &fetchProgress{w: cmd.ErrOrStderr()}
-	_, p.term = terminal(p.w)
+	_, p.term = redraws(p.w)
 	s.clean = sync.OnceFunc(func() { p.end(); s.g.Group.Close(); remove() })
 	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Keys: keys, Elastic: f.elastic, Logger: log,
 		Banned:   func(uid uint64) bool { return slices.Contains(banned, uid) },
@@ -324,8 +327,13 @@ func uidList(flag, text string) ([]uint64, error) {
 		if ranged && err == nil {
 			to, err = strconv.ParseUint(b, 10, 64)
 		}
-		if err != nil || to < from || to-from >= gather.MaxPeers {
-			return nil, usagef("--%s %s: expected peers' numbers, as 1,2,5-9", flag, cmp.Or(word, text))
+		switch {
+		case err != nil:
+			return nil, usagef("--%s %s: expected peers' numbers, as 1,2,5-9", flag, word)
+		case to < from:
+			return nil, usagef("--%s %s: expected the smaller number first, as %d-%d", flag, word, to, from)
+		case to-from >= gather.MaxPeers:
+			return nil, usagef("--%s %s: expected at most %d peers", flag, word, gather.MaxPeers)
 		}
 		for i := range to - from + 1 { // the largest number has none behind it
 			out = append(out, from+i)

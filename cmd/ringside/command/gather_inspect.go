@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 func newGatherInspect() *cobra.Command {
@@ -33,11 +34,11 @@ func newGatherInspect() *cobra.Command {
 			}
 			b, err := os.ReadFile(args[0])
 			if err != nil {
-				return err
+				return plain.Path(err)
 			}
 			want := &codec.Expect{Manifest: m}
 			if want.Window, want.UID, err = codec.Claim(b); err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return fmt.Errorf("%s: %w", plain.Name(args[0]), err)
 			}
 			if cmd.Flags().Changed("window") {
 				want.Window = window
@@ -47,7 +48,7 @@ func newGatherInspect() *cobra.Command {
 			}
 			rep, err := codec.Validate(bytes.NewReader(b), want)
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return fmt.Errorf("%s: %w", plain.Name(args[0]), err)
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
@@ -60,7 +61,7 @@ func newGatherInspect() *cobra.Command {
 			for i := range h.Params {
 				p, q := &h.Params[i], &m.Params[i]
 				bits := float64(p.IndexLen+p.ValueLen) * 8 / float64(q.Rows*q.K)
-				fmt.Fprintf(tw, "%s\t%d\t%d of %d\t%v\t%v\t%.2f\t%.4g\n", q.Name, q.Rows, q.K, q.TotalK, q.Index, q.Value, bits, rep.Norms[i])
+				fmt.Fprintf(tw, "%s\t%d\t%d of %d\t%v\t%v\t%.2f\t%.4g\n", plain.Name(q.Name), q.Rows, q.K, q.TotalK, q.Index, q.Value, bits, rep.Norms[i])
 			}
 			return tw.Flush()
 		},

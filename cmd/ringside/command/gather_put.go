@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/torch"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
@@ -71,7 +72,7 @@ func newGatherInit() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(summary)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d parameters, %d elements; an update sends %d values (%s and %s)\n", out, len(m.Params), m.Elements(), m.Values(), config.Index, config.Value)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d parameters, %d elements; an update sends %d values (%s and %s)\n", plain.Name(out), len(m.Params), m.Elements(), m.Values(), config.Index, config.Value)
 			return nil
 		},
 	}
@@ -201,16 +202,16 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 func (f *putFlags) imported(m *codec.Manifest, key ed25519.PrivateKey) (*codec.Payload, error) {
 	in, err := os.Open(f.torch)
 	if err != nil {
-		return nil, fmt.Errorf("--torch: %w", err)
+		return nil, fmt.Errorf("--torch: %w", plain.Path(err))
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("--torch: %w", err)
+		return nil, fmt.Errorf("--torch: %w", plain.Path(err))
 	}
 	p, err := torch.Import(in, info.Size(), m, f.window, f.uid, key)
 	if err != nil {
-		return nil, fmt.Errorf("--torch %s: %w", f.torch, err)
+		return nil, fmt.Errorf("--torch %s: %w", plain.Name(f.torch), err)
 	}
 	return p, nil
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // credentials are an S3 access key and its secret key. Nothing prints them.
@@ -19,14 +21,14 @@ type credentials struct{ access, secret string }
 func readPrivate(flag, path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("--%s: %w", flag, plain.Path(err))
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("--%s %s: mode %#o, want 0600 (chmod 600 %s)", flag, path, info.Mode().Perm(), path)
+		return "", fmt.Errorf("--%s %s: mode %#o, want 0600 (chmod 600 %s)", flag, plain.Name(path), info.Mode().Perm(), plain.Name(path))
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("--%s: %w", flag, plain.Path(err))
 	}
 	return string(b), nil
 }
@@ -39,7 +41,7 @@ func readCredentials(path string) (credentials, error) {
 	}
 	words := strings.Fields(text)
 	if len(words) != 2 {
-		return credentials{}, fmt.Errorf("--s3-keys-file %s: %d words, expected an access key and a secret key", path, len(words))
+		return credentials{}, fmt.Errorf("--s3-keys-file %s: %d words, expected an access key and a secret key", plain.Name(path), len(words))
 	}
 	return credentials{words[0], words[1]}, nil
 }
@@ -92,10 +94,10 @@ func byPeer[T any](flag, path, text, want string, parse func(words []string) (T,
 		uid, err := strconv.ParseUint(words[0], 10, 64)
 		v, ok := parse(words[1:])
 		if err != nil || !ok {
-			return nil, fmt.Errorf("--%s %s:%d: expected a peer's number and %s", flag, path, n, want)
+			return nil, fmt.Errorf("--%s %s:%d: expected a peer's number and %s", flag, plain.Name(path), n, want)
 		}
 		if _, twice := out[uid]; twice {
-			return nil, fmt.Errorf("--%s %s:%d: peer %d is named twice", flag, path, n, uid)
+			return nil, fmt.Errorf("--%s %s:%d: peer %d is named twice", flag, plain.Name(path), n, uid)
 		}
 		out[uid] = v
 	}
@@ -109,14 +111,14 @@ func readSeed(path string) (ed25519.PrivateKey, error) {
 	}
 	text, err := readPrivate("sign-key-file", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w; to make it: (umask 077; openssl rand -hex 32 > %s)", err, path)
+		return nil, fmt.Errorf("%w; to make it: (umask 077; openssl rand -hex 32 > %s)", err, plain.Name(path))
 	}
 	if err != nil {
 		return nil, err
 	}
 	seed, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("--sign-key-file %s: expected %d hexadecimal digits", path, 2*ed25519.SeedSize)
+		return nil, fmt.Errorf("--sign-key-file %s: expected %d hexadecimal digits", plain.Name(path), 2*ed25519.SeedSize)
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }

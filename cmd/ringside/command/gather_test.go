@@ -530,6 +530,13 @@ func TestUIDList(t *testing.T) {
 			t.Errorf("%q: %v, %v, expected %v", text, got, err, want)
 		}
 	}
+	for bad, says := range map[string]string{
+		"3-1": "--peers 3-1: expected the smaller number first, as 1-3", "0-65535": "--peers 0-65535: expected at most 65535 peers",
+	} {
+		if _, err := uidList("peers", bad); err == nil || err.Error() != says {
+			t.Errorf("%s: %v, expected %s", bad, err, says)
+		}
+	}
 	for _, bad := range []string{"x", "-1", "1-", "3-1", "1-2-3", "0-65535", fmt.Sprintf("0-%d", uint64(most)), "18446744073709551616"} {
 		if got, err := uidList("peers", bad); err == nil {
 			t.Errorf("%q: %d numbers, expected an error", bad, len(got))

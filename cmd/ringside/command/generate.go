@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/nn/model"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -45,6 +46,10 @@ func (f *weightFlags) find() (*train.Model, error) {
 		m, err := train.Find(f.model)
 		if err != nil {
 			return nil, usagef("--model: %v", err)
+		}
+		// Errors of files that are none come with their use.
+		if is, err := train.ModelOf(f.load); err == nil && is.Name != m.Name {
+			return nil, usagef("--model %s: %s holds weights of %s; leave --model out", m.Name, plain.Name(f.load), is.Name)
 		}
 		return m, nil
 	}

@@ -81,7 +81,7 @@ func TestGenerateAndEval(t *testing.T) {
 		says string
 	}{
 		{[]string{"generate", "--prompt", "a", "--load", of("fashion-mlp")}, "fashion-mlp learns from images and writes no text; ringside eval says how good it is"},
-		{[]string{"generate", "--prompt", "a", "--load", of("sines")}, `has weights of a program's own model, which that program evaluates (Model.Evaluate) or predicts with (nn.Load): train: unknown model: "sines"`},
+		{[]string{"generate", "--prompt", "a", "--load", of("sines")}, "has weights of a program's own model, which only that program can take: it evaluates them (Model.Evaluate)"},
 		{[]string{"generate"}, "--prompt TEXT is needed"},
 		{[]string{"generate", "--prompt", "a"}, "--load FILE is needed"},
 		{[]string{"eval"}, "--load FILE is needed"},
@@ -93,10 +93,11 @@ func TestGenerateAndEval(t *testing.T) {
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--top-p", "0"}, "--top-p 0: expected above 0"},
 		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "parrot"}, `"parrot"`},
 		{[]string{"generate", "--prompt", "a", "--load", text}, "--load: safetensors: "},
-		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "fashion-mlp"}, "writes no text"},
+		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "fashion-mlp"}, "holds weights of qwen3-tiny; leave --model out"},
 		{[]string{"generate", "--prompt", "a", "--load", dir}, "--load: checkpoint: none here"},
-		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "qwen3-small", "--in-process"}, "missing model.layers.2."},
-		{[]string{"eval", "--load", kept, "--model", "fashion-mlp", "--data", imageFolder(t)}, "missing fc1.weight"},
+		{[]string{"generate", "--prompt", "a", "--load", kept, "--model", "qwen3-small", "--in-process"}, "holds weights of qwen3-tiny; leave --model out"},
+		{[]string{"eval", "--load", kept, "--model", "fashion-mlp", "--data", imageFolder(t)}, "--model fashion-mlp: " + kept + " holds weights of qwen3-tiny; leave --model out"},
+		{[]string{"export", "--load", kept, "--model", "fashion-mlp", "--to", dir}, "holds weights of qwen3-tiny; leave --model out"},
 	} {
 		if out, _, err := execute(t, c.args...); err == nil || out != "" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %q, %v, expected %q", c.args, out, err, c.says)

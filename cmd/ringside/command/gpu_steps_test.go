@@ -77,21 +77,25 @@ func stepsOnGPUs(t *testing.T, workers, steps int, how []string) {
 	}
 }
 
-// steadyOnGPUs compares what so many steps do with what three do.
+// steadyOnGPUs compares what so many steps do with what three do. On several workers the
+// addresses of the first steps' values depend on when others are ready, so two sessions
+// may differ by a few captures: fewer than one for each further step.
 func steadyOnGPUs(t *testing.T, workers, steps int, run func(steps int) (outcome, gpuWork), want outcome) {
 	t.Helper()
 	run(2) // has all kernels loaded
 	_, few := run(3)
 	got, many := run(steps)
 	sameLosses(t, "on GPUs", got, want)
-	if many.captures != few.captures || few.captures == 0 {
-		t.Errorf("%d captures in %d steps, expected the %d of 3 steps", many.captures, steps, few.captures)
+	more := int64(many.captures) - int64(few.captures)
+	if more >= int64(steps-3) || workers == 1 && more != 0 || few.captures == 0 {
+		t.Errorf("%d captures in %d steps and %d in 3, expected as many", many.captures, steps, few.captures)
 	}
 	if many.opens != few.opens || workers == 1 && few.opens > 0 {
 		t.Errorf("%d segments of other processes were opened in %d steps and %d in 3, expected as many, and none on one worker", many.opens, steps, few.opens)
 	}
 	calls := float64(many.calls-few.calls) / float64(steps-3)
-	t.Logf("%.4g calls of the driver a step, %.4g a worker; %d segments of others opened in the session", calls, calls/float64(workers), many.opens)
+	t.Logf("%.4g calls of the driver a step, %.4g a worker; %d captures, %d in 3 steps; %d segments of others opened in the session",
+		calls, calls/float64(workers), many.captures, few.captures, many.opens)
 	if workers == 1 && (calls > stepCalls || calls < 1) {
 		t.Errorf("%.4g calls of the driver a step, expected 1 to %d", calls, stepCalls)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +22,7 @@ import (
 // flags of ours.
 var otherNames = map[string][]string{
 	"steps":      {"epochs", "num-epochs", "max-steps", "iters", "iterations", "num-train-epochs"},
-	"batch":      {"batch-size", "bs", "per-device-train-batch-size", "micro-batch-size"},
+	"batch":      {"batch-size", "batchsize", "bs", "per-device-train-batch-size", "micro-batch-size"},
 	"accumulate": {"gradient-accumulation-steps", "grad-accum"},
 	"lr":         {"learning-rate"},
 	"loss-every": {"log-interval", "logging-steps", "log-every"},
@@ -31,8 +33,10 @@ var otherNames = map[string][]string{
 	"save":       {"output", "output-dir", "out"},
 	"to":         {"output", "output-dir", "out"},
 	"checkpoint": {"checkpoint-dir", "save-dir", "ckpt"},
-	"data":       {"dataset", "data-dir", "train-file"},
-	"workers":    {"nproc", "gpus", "devices", "world-size", "num-processes"},
+	"prompt":     {"text", "input"},
+	"data":       {"dataset", "text", "data-dir", "train-file"},
+	"workers":    {"np", "nproc", "nproc-per-node", "gpus", "devices", "world-size", "num-processes"},
+	"device":     {"gpu", "cuda", "accelerator"},
 	"threads":    {"num-threads", "omp-num-threads"},
 	"ranks":      {"np", "nproc-per-node", "nproc", "num-processes", "world-size", "nranks"},
 	"hosts":      {"host", "hostfile", "nnodes", "nodes", "machinefile"},
@@ -54,9 +58,15 @@ func like(flags *pflag.FlagSet, unknown string) []*pflag.Flag {
 			names.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})
 		}
 	})
-	var found []*pflag.Flag
+	var found, listed []*pflag.Flag
 	for _, name := range names.SuggestionsFor(unknown) {
 		found = append(found, flags.Lookup(name))
+		if slices.Contains(otherNames[name], unknown) {
+			listed = append(listed, flags.Lookup(name))
+		}
+	}
+	if len(listed) > 0 { // the others only begin alike
+		return listed
 	}
 	return found
 }
@@ -86,6 +96,44 @@ func flagHint(cmd *cobra.Command, err error) string {
 	return didYouMean(names)
 }
 
+// argumentHint returns the hint for arguments of a command that takes flags alone: the
+// flag for weights, for data or for a prompt, by what is there and what the command does.
+func argumentHint(flags *pflag.FlagSet, args []string) string {
+	load, data, prompt := flags.Lookup("load"), flags.Lookup("data"), flags.Lookup("prompt")
+	if load == nil {
+		return ""
+	}
+	_, missing := os.Stat(args[0])
+	trains := flags.Lookup("save") != nil
+	meant := load
+	switch {
+	case isWeights(args[0]):
+	case prompt != nil && !trains: // a text without quotes is several arguments
+		text := strings.Join(args, " ")
+		if prompt.Changed {
+			text = prompt.Value.String() + " " + text
+		}
+		return didYouMean([]string{"--prompt " + shellWord(text)})
+	case data != nil && (trains || missing == nil || load.Changed):
+		meant = data
+	}
+	if meant.Changed {
+		return ""
+	}
+	return didYouMean([]string{fmt.Sprintf("--%s %s", meant.Name, shellWord(args[0]))})
+}
+
+// isWeights reports whether path has the name of a file of weights, or is the folder of
+// such a file or of a checkpoint.
+func isWeights(path string) bool {
+	for _, name := range []string{"model.safetensors", "manifest.json"} {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return filepath.Ext(path) == ".safetensors"
+}
+
 // help is `ringside help`, which fails for a command that does not exist.
 func help() *cobra.Command {
 	return &cobra.Command{
@@ -110,12 +158,27 @@ func help() *cobra.Command {
 			case err != nil:
 				return err
 			case len(rest) > 0:
-				return usagef("unknown command %q for %q; see %s --help", rest[0], of.CommandPath(), of.CommandPath())
+				return unknownCommand(of, rest[0])
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()
 		},
 	}
+}
+
+// unknownCommand returns the error of a name that none of the commands below c has.
+func unknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	has := "it has none"
+	if len(names) > 0 {
+		has = "it has " + strings.Join(names, ", ")
+	}
+	return usagef("unknown command %q for %q: %s; see %s --help", name, c.CommandPath(), has, c.CommandPath())
 }
 
 // completionCommand adds cobra's command that prints completions of shells, which refuses
@@ -201,7 +264,7 @@ func completions(root *cobra.Command) {
 		"ringside generate":    {"model": models},
 		"ringside eval":        {"model": models},
 		"ringside export":      {"model": models},
-		"ringside worker":      {"simd": {"go", "avx2", "avx512", "neon"}, "device": devices},
+		"ringside worker":      {"simd": {"go", "avx2", "avx512", "amx", "neon"}, "device": devices},
 		"ringside plan dump":   {"model": append(bench.TrainingModels(), models...), "device": {"cpu", "cuda"}, "dot": {"plan", "program"}},
 		"ringside bench":       {"model": bench.TrainingModels(), "dtypes": {"f32", "f16", "bf16"}, "sides": {"ringside", "C", "Open MPI", "Gloo"}, "hosts": {"1", "2"}},
 		"ringside plot":        {"of": plot.Names},

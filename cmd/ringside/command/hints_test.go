@@ -2,6 +2,9 @@ package command
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +22,22 @@ func TestHints(t *testing.T) {
 		{[]string{"train", "--modle", "x"}, "did you mean --model?"},
 		{[]string{"up", "--wrokers", "2"}, "did you mean --workers?"},
 		{[]string{"up", "--zebra"}, "unknown flag: --zebra; see ringside up --help"},
+		{[]string{"up", "--np", "2"}, "did you mean --workers?"},
+		{[]string{"up", "--nproc-per-node", "2"}, "did you mean --workers?"},
+		{[]string{"train", "--nproc_per_node", "2"}, "did you mean --workers?"},
+		{[]string{"run", "--nproc_per_node", "2", "true"}, "did you mean --ranks?"},
+		{[]string{"train", "--np", "2"}, "did you mean --workers?"},
+		{[]string{"run", "--np", "2", "true"}, "did you mean --ranks?"},
+		{[]string{"train", "--batchsize", "8"}, "did you mean --batch?"},
+		{[]string{"train", "--text", "book.txt"}, "did you mean --data or --prompt?"},
+		{[]string{"eval", "--text", "book.txt"}, "did you mean --data?"},
+		{[]string{"generate", "--text", "x"}, "did you mean --prompt?"},
+		{[]string{"train", "--gpu"}, "did you mean --device?"},
+		{[]string{"up", "--gpu"}, "did you mean --device?"},
+		{[]string{"train", "--out", "x"}, "did you mean --save?"},
+		{[]string{"train", "--oute", "x"}, "did you mean --outer or"},
+		{[]string{"export", "--out", "x"}, "did you mean --to?"},
+		{[]string{"trace", "--out", "x"}, "did you mean --output?"},
 		{[]string{"help", "plan", "nosuch"}, "see ringside plan --help"},
 		{[]string{"help", "trian"}, "train"},
 	} {
@@ -33,6 +52,48 @@ func TestHints(t *testing.T) {
 	}
 	if out, _, err := execute(t, "help", "plan", "dump"); err != nil || !strings.Contains(out, "ringside plan dump [flags]") {
 		t.Errorf("help plan dump: %v, %q", err, out)
+	}
+}
+
+// TestArgumentHints checks that an argument of a command that takes none leads to the
+// flag that it is meant for.
+func TestArgumentHints(t *testing.T) {
+	text := textFile(t)
+	kept, published := t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(kept, "manifest.json"), filepath.Join(published, "model.safetensors")} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const none = "takes no arguments; see ringside "
+	meant := func(flag, value string) string {
+		return fmt.Sprintf("takes no arguments, did you mean --%s %s?; see", flag, shellWord(value))
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"train", text}, meant("data", text)},
+		{[]string{"train", "book.txt"}, meant("data", "book.txt")},
+		{[]string{"train", "x.safetensors"}, meant("load", "x.safetensors")},
+		{[]string{"train", kept}, meant("load", kept)},
+		{[]string{"train", "--data", text, "more.txt"}, none},
+		{[]string{"eval", "x.safetensors"}, meant("load", "x.safetensors")},
+		{[]string{"eval", "run"}, meant("load", "run")},
+		{[]string{"eval", published}, meant("load", published)},
+		{[]string{"eval", text}, meant("data", text)},
+		{[]string{"eval", "--load", kept, "book.txt"}, meant("data", "book.txt")},
+		{[]string{"eval", "--load", kept, "x.safetensors"}, none},
+		{[]string{"export", "run"}, meant("load", "run")},
+		{[]string{"export", text}, meant("load", text)},
+		{[]string{"generate", "The "}, meant("prompt", "The ")},
+		{[]string{"generate", "The", "rays"}, meant("prompt", "The rays")},
+		{[]string{"generate", "--load", kept, "--prompt", "The", "rays"}, meant("prompt", "The rays")},
+		{[]string{"generate", "--prompt", "The ", published}, meant("load", published)},
+		{[]string{"up", "2"}, none},
+		{[]string{"doctor", text}, none},
+	} {
+		failed(t, 2, []string{c.says}, c.args...)
 	}
 }
 

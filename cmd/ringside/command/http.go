@@ -124,8 +124,12 @@ func (s *sampler) close() {
 	}
 }
 
-// recorded is how long workers keep events for a timeline.
-const recorded = 500 * time.Millisecond
+const (
+	// recorded is how long workers keep events for a timeline.
+	recorded = 500 * time.Millisecond
+	// maxRecorded is how long at most, where steps take longer.
+	maxRecorded = 8 * recorded
+)
 
 // lastStep is that of page.Options.
 func (s *sampler) lastStep(ctx context.Context) (*trace.Step, error) {
@@ -134,5 +138,15 @@ func (s *sampler) lastStep(ctx context.Context) (*trace.Step, error) {
 		return nil, err
 	}
 	defer m.Close()
-	return trace.Record(ctx, m, recorded)
+	return untilStep(func(long time.Duration) (*trace.Step, error) { return trace.Record(ctx, m, long) })
+}
+
+// untilStep records again, for twice as long each time, where no step ended.
+func untilStep(record func(long time.Duration) (*trace.Step, error)) (*trace.Step, error) {
+	for long := recorded; ; long *= 2 {
+		step, err := record(long)
+		if !errors.Is(err, trace.ErrNoStep) || long >= maxRecorded {
+			return step, err
+		}
+	}
 }

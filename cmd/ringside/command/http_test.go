@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -312,6 +313,33 @@ func TestPageInUse(t *testing.T) {
 		t.Fatalf("afterwards: %v", err)
 	}
 	l.Close()
+}
+
+// TestUntilStep: a timeline waits longer for a step that takes longer, and not for ever.
+func TestUntilStep(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		after int // records
+		ends  error
+		want  error
+		asked []time.Duration
+	}{
+		{0, nil, nil, []time.Duration{recorded}},
+		{2, nil, nil, []time.Duration{recorded, 2 * recorded, 4 * recorded}},
+		{1, broken, broken, []time.Duration{recorded, 2 * recorded}},
+		{9, nil, trace.ErrNoStep, []time.Duration{recorded, 2 * recorded, 4 * recorded, maxRecorded}},
+	} {
+		var asked []time.Duration
+		step, err := untilStep(func(long time.Duration) (*trace.Step, error) {
+			if asked = append(asked, long); len(asked) <= c.after {
+				return nil, trace.ErrNoStep
+			}
+			return &trace.Step{Micros: 5}, c.ends
+		})
+		if !errors.Is(err, c.want) || (step == nil) != (c.want == trace.ErrNoStep) || !slices.Equal(asked, c.asked) {
+			t.Errorf("%+v: %+v, %v, asked for %v", c, step, err, asked)
+		}
+	}
 }
 
 func TestPageMistakes(t *testing.T) {

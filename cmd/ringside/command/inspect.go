@@ -115,7 +115,8 @@ func deviceHead(c client.Counters, worker string, pid int) string {
 }
 
 func writeMappings(w io.Writer, all []local.Mapping) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var table strings.Builder
+	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "pid\tinode\tbytes\tkind\twhat it says")
 	for _, m := range all {
 		var says []string
@@ -149,5 +150,5 @@ func writeMappings(w io.Writer, all []local.Mapping) error {
 		}
 		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%s\n", m.PID, m.Inode, m.Bytes, m.Kind, strings.Join(says, "; "))
 	}
-	return tw.Flush()
+	return errors.Join(tw.Flush(), writeFitted(w, table.String()))
 }

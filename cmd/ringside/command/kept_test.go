@@ -14,14 +14,20 @@ import (
 )
 
 // TestAtItsEnd: a run that goes on after its last step says that it does not train, and
-// one that has further steps names them where --steps asks for fewer.
+// one that has further steps names them where --steps asks for fewer. It needs no --data.
 func TestAtItsEnd(t *testing.T) {
 	runtimeDir(t)
 	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")
 	args := []string{"train", "--in-process", "--data", text, "--sample=0", "--json"}
 	trained(t, append(args[1:], "--steps", "3", "--batch", "1", "--checkpoint", folder)...)
-	if _, said, err := execute(t, append(args, "--resume", folder)...); err != nil || !strings.Contains(said, "is at its end, step 3, and is evaluated; --steps 6 trains it as long again") {
+	if _, said, err := execute(t, "train", "--in-process", "--sample=0", "--json", "--resume", folder); err != nil || !strings.Contains(said, "is at its end, step 3, and is evaluated; --steps 6 trains it as long again") {
 		t.Errorf("%v: %s", err, said)
+	}
+	if _, said, err := execute(t, "train", "--in-process", "--sample=0", "--resume", folder); err != nil || strings.Contains(said, "were not kept") {
+		t.Errorf("its weights are in the checkpoint: %v: %s", err, said)
+	}
+	if _, said, err := execute(t, "train", "--in-process", "--data", text, "--sample=0", "--steps", "1", "--batch", "1"); err != nil || !strings.Contains(said, "the weights were not kept: --save FILE") {
+		t.Errorf("a run that keeps nothing: %v: %s", err, said)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -51,12 +57,16 @@ func TestAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestEvalOtherData: a checkpoint is judged on the data of its run, and on other data
-// only with a warning of it.
+// TestEvalOtherData: weights are judged on the data that they learnt from, and on other
+// data only with a warning of it.
 func TestEvalOtherData(t *testing.T) {
 	runtimeDir(t)
 	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")
-	trained(t, "--in-process", "--data", text, "--steps", "3", "--batch", "1", "--sample=-1", "--checkpoint", folder)
+	file, published := filepath.Join(t.TempDir(), "a.safetensors"), filepath.Join(t.TempDir(), "b.safetensors")
+	trained(t, "--in-process", "--data", text, "--steps", "3", "--batch", "1", "--sample=-1", "--checkpoint", folder, "--save", file)
+	if _, _, err := execute(t, "export", "--load", file, "--to", published); err != nil {
+		t.Fatal(err)
+	}
 	body, err := os.ReadFile(text)
 	if err != nil {
 		t.Fatal(err)
@@ -65,27 +75,39 @@ func TestEvalOtherData(t *testing.T) {
 	if err := os.WriteFile(other, bytes.ToUpper(body), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		args  []string
-		data  string
-		warns bool
-	}{
-		{nil, text, false},
-		{[]string{"--data", text}, text, false},
-		{[]string{"--data", other}, other, true},
-	} {
-		out, said, err := execute(t, append([]string{"eval", "--json", "--load", folder}, c.args...)...)
+	evaluated := func(load string, args ...string) (e train.Evaluation, said string) {
+		t.Helper()
+		out, said, err := execute(t, append([]string{"eval", "--json", "--load", load}, args...)...)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &e)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e train.Evaluation
-		if err := json.Unmarshal([]byte(out), &e); err != nil {
-			t.Fatal(err)
+		return e, said
+	}
+	for _, load := range []string{folder, file} {
+		for _, c := range []struct {
+			args  []string
+			data  string
+			warns bool
+		}{
+			{nil, text, false},
+			{[]string{"--data", text}, text, false},
+			{[]string{"--data", other}, other, true},
+		} {
+			e, said := evaluated(load, c.args...)
+			warning := "warning: judged on other data than the run that wrote " + load + " learnt from: " + other + "; that was " + text + "\n"
+			if e.Data != c.data || (e.TrainedOn == text) != c.warns || strings.Contains(said, warning) != c.warns {
+				t.Errorf("eval of %s %q: on %s, trained on %q, said %q", load, c.args, e.Data, e.TrainedOn, said)
+			}
 		}
-		warning := "warning: judged on other data than the run in " + folder + " learnt from: " + other + "; that was " + text
-		if e.Data != c.data || (e.TrainedOn == text) != c.warns || strings.Contains(said, warning) != c.warns {
-			t.Errorf("eval %q: on %s, trained on %q, said %q", c.args, e.Data, e.TrainedOn, said)
-		}
+	}
+	if e, said := evaluated(published, "--data", text); e.TrainedOn != "" || strings.Contains(said, "warning") {
+		t.Errorf("an export: trained on %q, said %q", e.TrainedOn, said)
+	}
+	if e, said := evaluated(published); !strings.Contains(said, "that was text of 12825 bytes, sha256 ") || strings.Contains(said, text) || e.Data == text {
+		t.Errorf("an export on the default data: trained on %q, said %q", e.TrainedOn, said)
 	}
 	if _, _, err := execute(t, "train", "--in-process", "--data", other, "--resume", folder); err == nil || !strings.Contains(err.Error(), "than it was trained on, which was "+text) {
 		t.Errorf("resumed on other data: %v", err)
@@ -93,7 +115,31 @@ func TestEvalOtherData(t *testing.T) {
 	if err := os.Remove(text); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := execute(t, "eval", "--load", folder); err == nil || !strings.Contains(err.Error(), "--data is needed: the run in "+folder+" learnt from "+text) {
+	if _, _, err := execute(t, "eval", "--load", folder); err == nil || !strings.Contains(err.Error(), "--data is needed: the run that wrote "+folder+" learnt from "+text) {
 		t.Errorf("the data is not there: %v", err)
+	}
+	if e, said := evaluated(file); e.TrainedOn != text || !strings.Contains(said, "; that was "+text+", which is not there; --data says where it is\n") {
+		t.Errorf("the data of a file is not there: %+v, said %q", e, said)
+	}
+}
+
+// TestEvalOfImages: weights of images are judged on the folder that they learnt from.
+func TestEvalOfImages(t *testing.T) {
+	runtimeDir(t)
+	images, folder := imageFolder(t), filepath.Join(t.TempDir(), "run")
+	file := filepath.Join(t.TempDir(), "a.safetensors")
+	trained(t, "--in-process", "--model", "fashion-mlp", "--data", images, "--steps", "3", "--batch", "10", "--checkpoint", folder, "--save", file)
+	for _, load := range []string{folder, file} {
+		if out, said, err := execute(t, "eval", "--load", load); err != nil || !strings.Contains(out, images) || strings.Contains(said, "warning") {
+			t.Errorf("eval of %s: %v, %q, said %q", load, err, out, said)
+		}
+	}
+	if err := os.RemoveAll(images); err != nil {
+		t.Fatal(err)
+	}
+	for _, load := range []string{folder, file} {
+		if out, said, err := execute(t, "eval", "--load", load); err == nil && !strings.Contains(said, "which is not there") {
+			t.Errorf("eval of %s without its data: %q, said %q", load, out, said)
+		}
 	}
 }

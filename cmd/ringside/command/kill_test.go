@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -84,13 +85,13 @@ func killRand(t *testing.T) *rand.Rand {
 func ownShm(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Log("shared memory is not looked at: a mount of the test's own needs root")
+		testneeds.Root.Logf(t, os.Getenv, "shared memory is not looked at: a mount of the test's own needs root")
 		return ""
 	}
 	runtime.LockOSThread()
 	const dir = "/dev/shm"
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
-		t.Logf("shared memory is not looked at: %v", err)
+		testneeds.Root.Logf(t, os.Getenv, "shared memory is not looked at: %v", err)
 		return ""
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/cmd/ringside/events"
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -58,15 +60,15 @@ type lossLog struct {
 // the run is resumed.
 func newLossLog(dir string, resumed bool) (*lossLog, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("--log-dir: %w", err)
+		return nil, fmt.Errorf("--log-dir: %w", plain.Path(limits.Written(dir, err)))
 	}
 	path := filepath.Join(dir, lossLogName)
 	if _, err := os.Stat(path); err == nil && !resumed {
-		return nil, usagef("--log-dir %s: %s is another run's; name another folder, or go on with that run by --resume", dir, path)
+		return nil, usagef("--log-dir %s: %s is another run's; name another folder, or go on with that run by --resume", plain.Name(dir), plain.Name(path))
 	}
 	for _, name := range []string{lossLogName, lossCSVName} { // before the first steps
 		if err := safetensors.Writable(filepath.Join(dir, name)); err != nil {
-			return nil, fmt.Errorf("--log-dir: %w", err)
+			return nil, fmt.Errorf("--log-dir: %w", plain.Path(err))
 		}
 	}
 	return &lossLog{dir: dir}, nil
@@ -182,7 +184,7 @@ func (l *lossLog) end(s *train.Summary, ended error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("--log-dir: %w", err)
+		return fmt.Errorf("--log-dir: %w", limits.Written(l.dir, plain.Path(err)))
 	}
 	return nil
 }

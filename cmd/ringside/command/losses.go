@@ -1,28 +1,50 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
 
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
 // profileTo profiles this process until stop.
-func profileTo(path string) (stop func(), err error) {
+func profileTo(path string) (stop func() error, err error) {
 	f, err := os.Create(path)
+	out := &firstError{to: f}
 	if err == nil {
-		err = pprof.StartCPUProfile(f)
+		err = pprof.StartCPUProfile(out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--cpuprofile: %w", err)
+		return nil, fmt.Errorf("--cpuprofile: %w", plain.Path(err))
 	}
-	return func() {
+	return func() error {
 		pprof.StopCPUProfile()
-		f.Close()
+		if err := errors.Join(out.err, f.Close()); err != nil {
+			return fmt.Errorf("--cpuprofile: %w", limits.Written(path, plain.Path(err)))
+		}
+		return nil
 	}, nil
+}
+
+// firstError keeps the first error of a writer for a caller that is not told of it.
+type firstError struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *firstError) Write(b []byte) (int, error) {
+	n, err := w.to.Write(b)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // The size of a summary's curve.

@@ -14,7 +14,7 @@ import (
 // TestMain makes the test binary the program itself when it is called with a subcommand.
 // Clusters, clients and peers are processes of os.Executable.
 func TestMain(m *testing.M) {
-	if os.Getenv("RINGSIDE_FLIGHT") == "" {
+	if _, said := os.LookupEnv("RINGSIDE_FLIGHT"); !said {
 		os.Setenv("RINGSIDE_FLIGHT", "off") // nothing in the user's cache
 	}
 	if len(os.Args) > 1 && os.Args[1] == rankArgument {

@@ -1,10 +1,7 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,14 +9,18 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/testsize"
+	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/shm/testneeds"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -28,41 +29,73 @@ const root = "../../.."
 
 // shellWords begin the lines of a page that are for a shell; other indented lines are
 // what a program prints.
-var shellWords = []string{"ringside", "make", "go", "head", "mpirun", "torchrun", "kubectl", "tar", "systemctl", "python3", "env/bin/pip", "./run.sh"}
-
-// elsewhere are commands of pages that the named test runs, or that need what no test
-// has. Each must be in a page.
-var elsewhere = map[string]string{
-	"make demo":                      "TestDemo",
-	"make test":                      ".ci/run",
-	"make python":                    "test_wheel.py",
-	"python3 -m venv":                "test_wheel.py",
-	"env/bin/pip install":            "test_wheel.py",
-	"go mod edit":                    "the examples' go.mod has the line",
-	"go mod tidy":                    "TestModules",
-	"go -C cmd/examples/":            "TestPrograms",
-	"ringside run -n 4 -- ./allred":  "TestPrograms",
-	"ringside gather run --store s3": "TestT28Gather",
-	"mpirun -n 4 ./allreduce":        "TestMpirun",
-	"mpirun -n 4 --host":             "two hosts",
-	"ringside run --hosts":           "TestHosts",
-	"torchrun":                       "torchrun, which Debian's torch lacks",
-	"kubectl":                        "Kubernetes",
-	"tar -C /usr/local":              "writes to /usr/local",
-	"systemctl":                      "a user's systemd",
-	"./run.sh":                       "TestBundle",
-	"ringside up --device cuda":      "TestUpOnGPUs",
-	"ringside train --device cuda":   "TestTrainOnGPUs",
-	"ringside worker --device":       "a GPU",
-	"ringside plan dump --session":   "TestPlanDumpSession",
-	"ringside bench":                 "TestBench",
-	"ringside train ... --hosts 2":   "TestTrainOnTwoHosts",
-	"ringside worker --join 10.0":    "the same line is in README.md",
-	"ringside train --connect 10.0.": "two hosts",
+var shellWords = []string{
+	"ringside", "make", "go", "head", "mpirun", "torchrun", "kubectl", "tar", "systemctl", "python3", "env/bin/pip", "./run.sh",
+	"bin/ownmodel", "for", "ls", "tensorboard",
 }
 
-// endless commands end by an interrupt, once they have printed something.
-var endless = regexp.MustCompile(`^ringside (up|worker|top)\b`)
+// assignment is the values of variables before a command.
+var assignment = regexp.MustCompile(`^([A-Z_]+=\S+ )+`)
+
+// otherwise says of a command of a page what runs it instead of TestPages.
+type otherwise struct {
+	test   string // a test of Go, or file:text of another test or script
+	cannot string // why nothing runs it
+}
+
+// elsewhere are commands of pages, by how they begin, that TestPages does not run. Each
+// must be in a page, and each test must exist.
+var elsewhere = map[string]otherwise{
+	"make demo":                      {test: "TestDemo"},
+	"make test":                      {test: ".ci/run:make test"},
+	"make python":                    {test: "Makefile:python-test: python "},
+	"python3 -m venv":                {test: "cmd/libringside/python/tests/test_wheel.py:def test_wheel"},
+	"env/bin/pip install":            {test: "cmd/libringside/python/tests/test_wheel.py:def test_wheel"},
+	"for rank in 0 1":                {test: "cmd/libringside/python/tests/test_pages.py:def test_ranks"},
+	"make tables":                    {test: "TestOwnTable"},
+	"bin/ownmodel":                   {test: "TestOwnTable"},
+	"mpirun -n 4 ./allreduce":        {test: "TestMpirun"},
+	"ringside run --hosts":           {test: "TestHosts"},
+	"ringside gather run --store s3": {test: "TestT28Gather"},
+	"./run.sh":                       {test: "TestBundle"},
+	"ringside train --device cuda":   {test: "TestTrainNCCL"},
+	"ringside plan dump --session":   {test: "TestPlanDumpSession"},
+	"ringside bench step":            {test: "TestBench"},
+	"ringside bench torch":           {test: "TestTorch"},
+	"ringside bench ddp":             {test: "TestDDP"},
+	"ringside bench exact":           {test: "TestExactCost"},
+	"ringside bench python":          {test: "TestPython"},
+	"ringside bench torch-backend":   {test: "TestBackend"},
+	"ringside bench reduce":          {test: "TestPlaneScenarios"},
+	"ringside bench collective":      {test: "TestCollectiveHosts"},
+	"ringside train ... --hosts 2":   {test: "TestTrainOnTwoHosts"},
+
+	"mpirun -n 4 --host": {test: "cmd/examples/allreduce/main_test.go:func TestMpirunHosts"},
+	// torchrun has the variables of the row behind it
+	"torchrun":                    {test: "cmd/examples/allreduce/main_test.go:func TestTorchrun"},
+	"PET_REDIRECTS=9:1 PET_TEE":   {test: "cmd/examples/allreduce/main_test.go:func TestTorchrun"},
+	"kubectl":                     {test: "collective/launch/kubernetes/kubectl_test.go:func TestKubectl"},
+	"tar -C /usr/local":           {test: "TestService"},
+	"systemctl --user enable":     {test: "TestService"},
+	"ls ~/.cache/ringside/flight": {test: "TestFlightInCache"},
+
+	"tensorboard": {cannot: "Debian has no TensorBoard, and PyPI, which has it, could not be reached; " +
+		"TestLossLog looks for every loss in the bytes of its file"},
+}
+
+// elsewhereOf returns the longest beginning in elsewhere of a command.
+func elsewhereOf(text string) (begin string) {
+	for b := range elsewhere {
+		if strings.HasPrefix(text, b) && len(b) > len(begin) {
+			begin = b
+		}
+	}
+	return begin
+}
+
+// endless commands end by an interrupt, once they have printed something. A benchmark of
+// all scenarios has no end here either: it takes minutes.
+var endless = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?ringside (up|worker|top|bench)\b`)
 
 // placeholders of pages, and what stands for them here.
 var placeholders = strings.NewReplacer(
@@ -71,6 +104,8 @@ var placeholders = strings.NewReplacer(
 	" --config F", " --config docs/sharding.yaml",
 	"plot RUN... --png FILE", "plot DIR --png runs.png",
 	"; or --dot, --json", "",
+	"worker --join 10.0.0.1:7000 --secret-file secret", "worker --join HOST:PORT --secret-file F",
+	"--connect 10.0.0.1:7000 --secret-file secret --workers 4", "--connect HOST:PORT --secret-file F --workers 2",
 )
 
 // pageLine is a command of a page.
@@ -88,7 +123,7 @@ func pageLines(t *testing.T, page string) (lines []pageLine) {
 		t.Fatal(err)
 	}
 	for _, at := range regexp.MustCompile(`(?m)(^    .*\n)+`).FindAllIndex(b, -1) {
-		if block := string(b[at[0]:at[1]]); strings.Contains(block, "    for ") {
+		if block := string(b[at[0]:at[1]]); strings.Contains(block, "    for ") && strings.Count(block, "\n") > 1 {
 			lines = append(lines, pageLine{page, "set -e\n" + block})
 			clear(b[at[0]:at[1]])
 		}
@@ -99,7 +134,7 @@ func pageLines(t *testing.T, page string) (lines []pageLine) {
 			fenced = !fenced
 		}
 		text, ok := strings.CutPrefix(line, "    ")
-		if word, _, _ := strings.Cut(text, " "); !ok || fenced || !slices.Contains(shellWords, word) {
+		if word, _, _ := strings.Cut(assignment.ReplaceAllString(text, ""), " "); !ok || fenced || !slices.Contains(shellWords, word) {
 			continue
 		}
 		text, _, _ = strings.Cut(text, "  ")
@@ -109,114 +144,115 @@ func pageLines(t *testing.T, page string) (lines []pageLine) {
 	return lines
 }
 
+// pageCount counts what becomes of the commands of pages.
+type pageCount struct {
+	here    int
+	without int             // commands for GPUs that did not run, because there is no gcc
+	used    map[string]bool // of elsewhere
+	tests   map[string]int  // commands by the test that runs them
+	cannot  []string        // commands that nothing runs, with the reasons
+}
+
 // TestPages runs the commands of README.md and docs, page by page in one folder, beside a
-// cluster of two workers. Training is shortened. Commands that other tests run are only
-// parsed, where they are ringside's.
+// cluster of two workers. Training is shortened; what is for another host is done on this
+// one, and GPUs are the stand-in's. Commands in elsewhere are only parsed, where they are
+// ringside's.
 func TestPages(t *testing.T) {
 	if testing.Short() || testsize.Raced {
-		t.Skip("runs some fifty commands; without -short and -race")
+		t.Skip("runs some sixty commands; without -short and -race")
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	tests := testNames(t)
-	used := map[string]bool{}
-	run, parsed, left := 0, 0, 0
+	names := testNames(t)
+	count := &pageCount{used: map[string]bool{}, tests: map[string]int{}}
 	for _, path := range append(pages, filepath.Join(root, "README.md")) {
 		page, err := filepath.Rel(root, path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := pageLines(t, page)
-		if len(lines) == 0 {
-			continue
+		if lines := pageLines(t, page); len(lines) > 0 {
+			t.Run(page, func(t *testing.T) { count.page(t, lines) })
 		}
-		t.Run(page, func(t *testing.T) {
-			p := newPagePlace(t)
-			for _, l := range lines {
-				if strings.Contains(l.text, "\n") { // in an empty folder
-					run++
-					newPagePlace(t).run(t, l)
-					continue
-				}
-				why := ""
-				for begin := range elsewhere {
-					if strings.HasPrefix(l.text, begin) {
-						why, used[begin] = elsewhere[begin], true
-					}
-				}
-				switch {
-				case why == "":
-					run++
-					p.run(t, l)
-				case strings.HasPrefix(l.text, "ringside "):
-					parsed++
-					p.parse(t, l)
-				default:
-					left++
-				}
-			}
-		})
 	}
-	for begin := range elsewhere {
-		if !used[begin] {
+	for begin, o := range elsewhere {
+		if !count.used[begin] {
 			t.Errorf("no page has a command that begins with %q", begin)
 		}
-	}
-	for begin, test := range elsewhere {
-		if strings.HasPrefix(test, "Test") && !tests[test] {
-			t.Errorf("%s is to run %q: there is no such test", test, begin)
+		if (o.test == "") == (o.cannot == "") {
+			t.Errorf("%q: expected a test or the reason why there is none", begin)
+		}
+		if o.test != "" && !testExists(t, names, o.test) {
+			t.Errorf("%s is to run %q: there is no such test", o.test, begin)
 		}
 	}
-	t.Logf("%d commands were run, %d parsed, %d are other programs'", run, parsed, left)
-	if run < 30 {
-		t.Errorf("%d commands were run, expected at least 30", run)
+	count.print(t)
+}
+
+// byTest is a text of counts by test.
+func byTest(counts map[string]int) string {
+	var texts []string
+	for test, n := range counts {
+		texts = append(texts, fmt.Sprintf("%s %d", test, n))
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}
+
+// page runs the commands of a page.
+func (c *pageCount) page(t *testing.T, lines []pageLine) {
+	p := newPagePlace(t)
+	for _, l := range lines {
+		begin := elsewhereOf(l.text)
+		o := elsewhere[begin]
+		c.used[begin] = true
+		switch {
+		case strings.Contains(l.text, "\n"): // in an empty folder
+			c.here++
+			newPagePlace(t).run(t, l)
+			continue
+		case begin == "" && strings.Contains(l.text, "--device cuda"):
+			c.without++ // unless the stand-in can be built
+			t.Run("over the stand-in", func(t *testing.T) {
+				p.runOnGPUs(t, l)
+				c.without--
+				c.here++
+			})
+			continue
+		case begin == "":
+			c.here++
+			p.run(t, l)
+			continue
+		case o.test != "":
+			c.tests[o.test]++
+		default:
+			c.cannot = append(c.cannot, fmt.Sprintf("%s: %s: %s", l.at, l.text, o.cannot))
+		}
+		if strings.HasPrefix(l.text, "ringside ") {
+			p.parse(t, l)
+		}
 	}
 }
 
-// TestPageTrace runs the program that docs/watching.md shows, which traces itself, beside
-// a cluster of two workers, and has trace view read what it wrote.
-func TestPageTrace(t *testing.T) {
-	if testing.Short() || testsize.Raced {
-		t.Skip("builds a program; without -short and -race")
+// print logs the counts, and checks that the pages were read.
+func (c *pageCount) print(t *testing.T) {
+	t.Helper()
+	others := 0
+	for _, n := range c.tests {
+		others += n
 	}
-	b, err := os.ReadFile(filepath.Join(root, "docs/watching.md"))
-	if err != nil {
-		t.Fatal(err)
+	t.Logf("%d commands: run here %d, run by other tests %d, left out without gcc %d, cannot run here %d",
+		c.here+others+c.without+len(c.cannot), c.here, others, c.without, len(c.cannot))
+	t.Logf("run by %s", byTest(c.tests))
+	for _, l := range c.cannot {
+		t.Logf("cannot run here: %s", l)
 	}
-	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllSubmatch(b, -1)
-	i := slices.IndexFunc(blocks, func(m [][]byte) bool { return bytes.Contains(m[1], []byte("trace.Start")) })
-	if i < 0 {
-		t.Fatal("docs/watching.md has no program that traces itself")
+	if c.without > 0 {
+		testneeds.GCC.Logf(t, os.Getenv, "%d commands did not run over the stand-in", c.without)
 	}
-	const module = "github.com/ringside-go/ringside/"
-	source := "package main\n\nimport (\n\"context\"\n\"fmt\"\n\"os\"\n"
-	for _, path := range []string{"ipc/local", "tensor", "tensor/cluster/client", "tensor/cluster/trace"} {
-		source += fmt.Sprintf("%q\n", module+path)
-	}
-	source += ")\n\nfunc main() {\nif err := run(context.Background()); err != nil {\nfmt.Println(err)\nos.Exit(1)\n}\n}\n\nfunc run(ctx context.Context) error {\n" + string(blocks[i][1]) + "return nil\n}\n"
-	p := newPagePlace(t)
-	file, exe := filepath.Join(p.dir, "page.go"), filepath.Join(p.dir, "page")
-	abs, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A folder that is only in the overlay is in this module, and needs no go.mod.
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(abs, "docs/traced/main.go"): file}})
-	if err := errors.Join(err, os.WriteFile(file, []byte(source), 0o600), os.WriteFile(file+".json", overlay, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-overlay", file+".json", "-o", exe, "./docs/traced")
-	build.Dir = abs
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	out, err := p.sh(t, "./page && ringside trace view mine.json", nil)
-	for _, says := range []string{"19 of ", "my program", "matmul"} {
-		if err != nil || !strings.Contains(out, says) {
-			t.Errorf("%v, expected %q\n%s", err, says, out)
-		}
+	if c.here+c.without < 50 {
+		t.Errorf("%d commands were run, expected at least 50", c.here)
 	}
 }
 
@@ -243,7 +279,7 @@ func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, pattern := range []string{"cmd/*/*_test.go", "cmd/*/*/*_test.go", "collective/launch/*_test.go", "tensor/cuda/gpucheck/*_test.go"} {
+	for _, pattern := range []string{"bench/*_test.go", "cmd/*/*_test.go", "cmd/*/*/*_test.go", "collective/launch/*_test.go", "tensor/cuda/gpucheck/*_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
@@ -261,12 +297,23 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
+// testExists reports whether a test that elsewhere names is there.
+func testExists(t *testing.T, names map[string]bool, test string) bool {
+	t.Helper()
+	file, text, ok := strings.Cut(test, ":")
+	if !ok {
+		return names[test]
+	}
+	b, err := os.ReadFile(filepath.Join(root, file))
+	return err == nil && strings.Contains(string(b), text)
+}
+
 // pagePlace is where the commands of a page run: a folder with what they name.
 type pagePlace struct {
-	dir string
-	env []string
-	// of the cluster
-	address string
+	dir     string
+	clone   string // of this repository
+	env     []string
+	address string // of the cluster
 }
 
 func newPagePlace(t *testing.T) *pagePlace {
@@ -280,6 +327,7 @@ func newPagePlace(t *testing.T) *pagePlace {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.clone = abs
 	for _, folder := range []string{"docs", "cmd"} {
 		if err := os.Symlink(filepath.Join(abs, folder), filepath.Join(p.dir, folder)); err != nil {
 			t.Fatal(err)
@@ -292,7 +340,7 @@ func newPagePlace(t *testing.T) *pagePlace {
 	shim := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = train ]; then shift; exec '%[1]s' train --steps 4 --sample 8 --data book.txt \"$@\"; fi\nexec '%[1]s' \"$@\"\n", exe)
 	for name, content := range map[string]string{
 		"ringside": shim, "prog": "#!/bin/sh\necho $RANK\n", "book.txt": string(book), "F": strings.Repeat("0123456789abcdef", 2),
-		"step.program": string(program(t)),
+		"step.program": string(program(t)), "main.go": mainOfReadme(t), "go.sum": readText(t, filepath.Join(root, "go.sum")),
 	} {
 		mode := os.FileMode(0o600)
 		if strings.HasPrefix(content, "#!") {
@@ -319,6 +367,26 @@ func newPagePlace(t *testing.T) *pagePlace {
 	return p
 }
 
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// mainOfReadme returns the program that README.md has its reader write.
+func mainOfReadme(t *testing.T) string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(readText(t, filepath.Join(root, "README.md")), -1)
+	i := slices.IndexFunc(blocks, func(m []string) bool { return strings.HasPrefix(m[1], "import (") })
+	if i < 0 || i+1 == len(blocks) {
+		t.Fatal("README.md has no program with its imports")
+	}
+	return "package main\n\n" + blocks[i][1] + "\nfunc main() {\nif err := run(context.Background()); err != nil {\npanic(err)\n}\n}\n\nfunc run(ctx context.Context) error {\n" + blocks[i+1][1] + "return nil\n}\n"
+}
+
 // program returns the bytes of a program that a session records.
 func program(t *testing.T) []byte {
 	t.Helper()
@@ -339,12 +407,21 @@ func program(t *testing.T) []byte {
 // freeAddress returns an address at which nothing listens now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := tcp.FreePort("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// runOnGPUs runs a command of a page with the stand-in as the driver and as NCCL.
+func (p *pagePlace) runOnGPUs(t *testing.T, l pageLine) {
+	t.Helper()
+	dir := filepath.Dir(standIn(t))
+	text := strings.Replace(l.text, "/opt/nccl/lib/libnccl.so.2", filepath.Join(dir, fakecuda.Collectives), 1)
+	q := *p
+	q.env = append(slices.Clone(p.env), "LD_LIBRARY_PATH="+dir)
+	q.run(t, pageLine{l.at, text})
 }
 
 // run runs a command of a page to its end, or until its first line if it is endless.
@@ -361,22 +438,24 @@ func (p *pagePlace) run(t *testing.T, l pageLine) {
 		env = []string{"XDG_RUNTIME_DIR=" + dir}
 		text = regexp.MustCompile(`HOST:PORT|10\.0\.0\.1:7000`).ReplaceAllString(text, freeAddress(t))
 	}
-	text = strings.ReplaceAll(text, "HOST:PORT", p.address)
+	text = strings.NewReplacer("HOST:PORT", p.address, "../../../allreduce", filepath.Join(p.dir, "allreduce"), "=/path/to/clone", "="+p.clone).Replace(text)
 	if !endless.MatchString(text) || strings.Contains(text, "--once") {
 		if out, err := p.sh(t, text, env); err != nil {
 			t.Errorf("%s: %s: %v\n%s", l.at, text, err, out)
 		}
 		return
 	}
-	cmd := exec.Command("/bin/sh", "-c", "exec "+text)
+	cmd := exec.Command("/bin/sh", "-c", "exec env "+text)
 	cmd.Dir, cmd.Env = p.dir, append(p.env, env...)
 	c := startCmd(t, cmd)
-	c.wait(map[bool]string{true: "^ready at ", false: "."}[strings.HasPrefix(text, "ringside up")])
+	which := endless.FindStringSubmatch(text)[1]
+	c.wait(map[string]string{"up": "^ready at ", "worker": `^worker \S+, .*, at `, "top": ".", "bench": `^ +cluster +ms +\d`}[which])
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Errorf("%s: %s: %v", l.at, text, err)
 	}
-	if err := c.end(); err != nil {
-		t.Errorf("%s: %s: %v", l.at, text, err)
+	status := map[string]int{"bench": 130}[which] // the others end as they should
+	if err := c.end(); cmd.ProcessState.ExitCode() != status {
+		t.Errorf("%s: %s: %v, expected status %d", l.at, text, err, status)
 	}
 }
 

@@ -468,6 +468,10 @@ func (s *seat) counters() client.Stats {
 	return s.client.Stats()
 }
 
+// countersPatience bounds the wait for figures of the summary that others have. A
+// dispatcher that does not answer must not keep the command from its end.
+const countersPatience = 10 * time.Second
+
 // trained is called after the last of n steps.
 func (s *seat) trained(n int) {
 	if s.client == nil {
@@ -495,15 +499,17 @@ func (s *seat) trained(n int) {
 		}
 	}
 	s.Paths = s.client.Explain()
+	ctx, cancel := context.WithTimeout(context.Background(), countersPatience)
+	defer cancel()
 	if s.cluster != nil && s.Workers > 1 {
-		if w, err := client.NewMonitor(context.Background(), nil, s.addr); err == nil {
+		if w, err := client.NewMonitor(ctx, nil, s.addr); err == nil {
 			// An error leaves these lines out.
-			lines, _ := workerPaths(context.Background(), w)
+			lines, _ := workerPaths(ctx, w)
 			s.Paths = append(s.Paths, lines...)
 			_ = w.Close()
 		}
 	}
-	if st, err := status(context.Background(), &client.Options{Secret: s.secret, TLS: s.tls}, s.addr); err == nil {
+	if st, err := status(ctx, &client.Options{Secret: s.secret, TLS: s.tls}, s.addr); err == nil {
 		s.TensorBytes = st.Get(metrics.TensorBytes)
 	}
 }

@@ -83,6 +83,9 @@ and every worker's programs. With --device cuda or --hosts 2 it also says how th
 			if o.timed < 0 || o.threads < 0 || o.hosts < 0 {
 				return usagef("--time %d, --threads %d, --hosts %d: expected 0 or more", o.timed, o.threads, o.hosts)
 			}
+			if o.threads > cpu.MaxThreads {
+				return usagef("--threads %d: expected 0 to %d", o.threads, cpu.MaxThreads)
+			}
 			if o.hosts > 0 && !o.several() {
 				return usagef("--hosts is about several workers: --workers or --config says how many")
 			}
@@ -148,7 +151,10 @@ func (o *dumpOptions) dump(ctx context.Context, w, warn io.Writer) error {
 		return err
 	}
 	if o.save != "" {
-		if err := os.WriteFile(o.save, encoded, 0o644); err != nil {
+		if err := writeWhole(o.save, func(w io.Writer) error {
+			_, err := w.Write(encoded)
+			return err
+		}); err != nil {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
@@ -16,17 +17,17 @@ import (
 func readConfig(file string) (*config.Config, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, fmt.Errorf("--config: %w", plain.Path(err))
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--config: %s is no regular file, expected a YAML file as docs/sharding.md describes", file)
+		return nil, fmt.Errorf("--config: %s is no regular file, expected a YAML file as docs/sharding.md describes", plain.Name(file))
 	}
 	if info.Size() > config.MaxBytes {
-		return nil, fmt.Errorf("--config: %s has %d bytes, expected at most %d", file, info.Size(), config.MaxBytes)
+		return nil, fmt.Errorf("--config: %s has %d bytes, expected at most %d", plain.Name(file), info.Size(), config.MaxBytes)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, fmt.Errorf("--config: %w", plain.Path(err))
 	}
 	return config.Parse(file, b)
 }

@@ -46,7 +46,7 @@ func TestPlot(t *testing.T) {
 		{[]string{"plot", "--svg", svg}, "expected runs"},
 		{[]string{"plot", runs[0]}, "--svg FILE or --png FILE is needed"},
 		{[]string{"plot", runs[0], "--png", picture, "--of", "mood"}, "expected some of loss, lr, rate"},
-		{[]string{"plot", filepath.Join(dir, "3"), "--png", picture}, "3: no such file"},
+		{[]string{"plot", filepath.Join(dir, "3"), "--png", picture}, "3: no such file or directory; expected a folder that train --log-dir made"},
 		{[]string{"plot", textFile(t), "--png", picture}, "no losses of a training run"},
 		{[]string{"plot", runs[0], "--png", dir}, "is a directory"},
 	} {

@@ -18,7 +18,7 @@ func testPrintable(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	out2, err := ringside(t, "train", "--in-process", "--data", "\x1b]0;x\a").CombinedOutput()
-	if err == nil || !strings.Contains(string(out2), `\x1b]0;x\x07`) || strings.ContainsAny(string(out2), "\x1b\a") {
+	if err == nil || !strings.Contains(string(out2), `\x1b]0;x\a`) || strings.ContainsAny(string(out2), "\x1b\a") {
 		t.Errorf("%v, %q", err, out2)
 	}
 }

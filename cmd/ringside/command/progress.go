@@ -32,7 +32,7 @@ const (
 
 func newProgress(w io.Writer, label string) *progress {
 	p := &progress{w: w, label: label, every: plainEvery, now: time.Now}
-	if cols, ok := terminal(w); ok {
+	if cols, ok := redraws(w); ok {
 		// Without the label there is room for the bar.
 		p.term, p.width, p.every, p.label = true, cols, termEvery, ""
 	}
@@ -53,6 +53,13 @@ func terminal(w io.Writer) (cols int, ok bool) {
 		cols = int(ws.Col)
 	}
 	return cols, true
+}
+
+// redraws reports whether a line of w can be drawn over, and its width. A terminal whose
+// TERM is dumb, as in an editor, shows escape sequences as text.
+func redraws(w io.Writer) (cols int, ok bool) {
+	cols, ok = terminal(w)
+	return cols, ok && os.Getenv("TERM") != "dumb"
 }
 
 // show is called after every step whose loss is known.

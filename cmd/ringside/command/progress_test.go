@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,24 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.end()
 	if s := out.String(); !strings.HasPrefix(s, "\r\x1b[K[") || strings.Count(s, "\n") != 1 {
 		t.Errorf("%q, want a line drawn over and ended once", s)
+	}
+}
+
+// TestProgressOnDumbTerminal: lines on a terminal without escape sequences are those of a
+// file.
+func TestProgressOnDumbTerminal(t *testing.T) {
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	for _, c := range []struct {
+		term   string
+		redraw bool
+	}{{"xterm", true}, {"dumb", false}} {
+		t.Setenv("TERM", c.term)
+		if p := newProgress(pty, "m"); p.term != c.redraw {
+			t.Errorf("TERM=%s: draws over lines: %v, expected %v", c.term, p.term, c.redraw)
+		}
 	}
 }

@@ -10,12 +10,15 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // oneAtATime lets several goroutines write, as files do by themselves.
@@ -53,6 +56,13 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 			if w := cmd.ErrOrStderr(); !isFile(w) { // processes and goroutines share it
 				cmd.SetErr(&oneAtATime{w: w})
 			}
+			err := ownThreads(limits.Machine{}.Threads(max(fewThreads, threadsOfCore*runtime.GOMAXPROCS(0))))
+			if err == nil {
+				err = limits.Machine{}.Space(leastAddresses, leastOwn)
+			}
+			if err != nil && cmd.Annotations[withLittle] == "" {
+				return err
+			}
 			if err := notEmpty(cmd.Flags()); err != nil {
 				return err
 			}
@@ -79,6 +89,37 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	completions(root)
 	return root
 }
+
+const (
+	// fewThreads is how many threads more a command starts that has no cluster of its
+	// own.
+	fewThreads = 4
+
+	// threadsOfCore is how many threads must be left for each core that this process
+	// uses: a garbage collection has one on every core, and other processes count, too.
+	threadsOfCore = 4
+
+	// leastAddresses and leastOwn are the bytes of address space, and of memory of its
+	// own, that must be left when a command begins: each thread has a stack of 8 MiB, and
+	// the C library reserves 64 MiB for its heap.
+	leastAddresses, leastOwn = 128 << 20, 48 << 20
+)
+
+// ownThreads has this process use fewer cores where there are few threads, and returns an
+// error where the Go runtime would soon end it because it finds none.
+func ownThreads(t limits.Threads) error {
+	if n := max(t.Free/threadsOfCore, 1); n < runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(n)
+	}
+	if t.Free < fewThreads {
+		return fmt.Errorf("too few threads: this process needs %d more, and %v: %s", fewThreads, t, t.Raise(fewThreads))
+	}
+	return nil
+}
+
+// withLittle annotates a command that runs with fewer than fewThreads, and with less
+// memory than others need.
+const withLittle = "with little"
 
 // oneForUsage annotates a command of which an exit status of 2 is an outcome.
 const oneForUsage = "one for usage"
@@ -142,10 +183,10 @@ func usagef(format string, a ...any) error { return &usageError{fmt.Sprintf(form
 // noArgs is for commands that take flags alone.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && cmd.HasSubCommands() {
-		return usagef("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+		return unknownCommand(cmd, args[0])
 	}
 	if len(args) > 0 {
-		return usagef("%q: %s takes no arguments; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+		return usagef("%q: %s takes no arguments%s; see %s --help", args[0], cmd.CommandPath(), argumentHint(cmd.Flags(), args), cmd.CommandPath())
 	}
 	return nil
 }

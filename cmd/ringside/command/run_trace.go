@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/launch"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
 )
 
@@ -78,13 +79,13 @@ func (r *rankTrace) end(said io.Writer, sum *launch.Summary) error {
 		n, dropped, err = trace.WriteRanks(ranks, r.into)
 	}
 	if err = errors.Join(err, r.close(), os.RemoveAll(r.dir)); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", plain.Name(name), plain.Path(err))
 	}
 	fetched := ""
 	if sum != nil && sum.FetchSeconds > 0 {
 		fetched = fmt.Sprintf(", fetched from other hosts in %.3g s after %.3g s of the run", sum.FetchSeconds, sum.Seconds)
 	}
-	fmt.Fprintf(said, "%s of %s in %s%s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), name, fetched)
+	fmt.Fprintf(said, "%s of %s in %s%s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), plain.Name(name), fetched)
 	if len(ranks) == 0 {
 		fmt.Fprintln(said, "ranks have events once they call collective.Init")
 	}

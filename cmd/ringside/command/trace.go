@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/shm/limits"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
@@ -130,10 +133,14 @@ func (r *recording) options() (o *trace.Options, err error) {
 		return nil, err
 	}
 	o = &trace.Options{MaxBytes: int64(r.mib) << 20}
-	if o.Trace, err = r.create(r.path); err != nil {
+	flag := "--trace"
+	if r.out != nil { // ringside trace
+		flag = "-o"
+	}
+	if o.Trace, err = r.create(flag, r.path); err != nil {
 		return nil, err
 	}
-	o.Log, err = r.create(r.log)
+	o.Log, err = r.create("--log", r.log)
 	return o, err
 }
 
@@ -152,8 +159,8 @@ func (r *recording) of(ctx context.Context, c *cluster.Cluster) error {
 // maxTraceMiB is more than a viewer opens.
 const maxTraceMiB = 1 << 16
 
-// create makes a file; nil for no name.
-func (r *recording) create(path string) (io.Writer, error) {
+// create makes the file of a flag; nil for no name.
+func (r *recording) create(flag, path string) (io.Writer, error) {
 	switch {
 	case path == "":
 		return nil, nil
@@ -162,7 +169,7 @@ func (r *recording) create(path string) (io.Writer, error) {
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w, expected the name of a file that can be made", flag, plain.Path(limits.Written(path, err)))
 	}
 	r.files = append(r.files, f)
 	return f, nil
@@ -193,20 +200,25 @@ func (r *recording) end(said, warn io.Writer) error {
 	case name == "-" && r.out != nil:
 		name = "standard output"
 	}
-	err := r.Recorder.Stop()
-	if err = errors.Join(err, r.close()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	n, workers, lost, dropped := r.Recorder.Events()
-	full, needed := r.Recorder.Room()
+	rec := r.Recorder
 	r.Recorder = nil
-	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(workers), "worker"), name)
+	err := rec.Stop()
+	var cut string
+	if errors.As(err, new(*fs.PathError)) { // of a file
+		cut = fmt.Sprintf("; the events from %v on are missing in it", rec.Kept().Round(time.Millisecond))
+	}
+	if err = errors.Join(err, r.close()); err != nil {
+		return fmt.Errorf("%w%s", named(name, err), cut)
+	}
+	n, workers, lost, dropped := rec.Events()
+	full, needed := rec.Room()
+	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(workers), "worker"), plain.Name(name))
 	if lost > 0 {
 		fmt.Fprintf(warn, "%d events were lost: more happened between two questions than is kept\n", lost)
 	}
 	if dropped > 0 {
 		fmt.Fprintf(warn, "%s was full after %v, and %d events had no room: --trace-mib %d is the most that it may have, %d would hold all\n",
-			name, full.Round(100*time.Millisecond), dropped, r.mib, needed>>20+1)
+			plain.Name(name), full.Round(100*time.Millisecond), dropped, r.mib, needed>>20+1)
 	}
 	return nil
 }

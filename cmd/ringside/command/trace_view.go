@@ -63,12 +63,5 @@ func drawTo(path string, draw func(io.Writer) error) error {
 	if path == "" {
 		return nil
 	}
-	out, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(draw(out), out.Close()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return writeWhole(path, draw)
 }

@@ -1,28 +1,13 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/tensor/checkpoint"
-	"github.com/ringside-go/ringside/tensor/cluster/client"
-	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
@@ -65,11 +50,11 @@ the workers, and a crash at any moment leaves it as it was. When a worker dies, 
 checkpoint on the worker that takes its place (--restarts). With --elastic it goes on with more workers from a checkpoint on,
 when some have joined the dispatcher and a batch can be cut into as many parts. --resume goes on with the same model and data,
 whichever process died; with as many workers as before, or with --exact, the steps that follow are bit for bit those of a run
-that was not stopped, with another number they differ by roundings. Options that are not given are the run's own, but for
---model and --data, --recompute, what comes behind the training (--save, --sample, --prompt) and how it runs on which workers
-(--workers, --mesh, --stages, --micro-batches, --exact, --config, --connect): give these again. Other --steps or --lr are
-another schedule of the learning rate from there on, and so other bits than a run that had them from the start. So is another
---recompute on several workers.
+that was not stopped, with another number they differ by roundings. Options that are not given are the run's own, --data too
+if it is where it was, but for --model, --recompute, what comes behind the training (--save, --sample, --prompt) and how it
+runs on which workers (--workers, --mesh, --stages, --micro-batches, --exact, --config, --connect): give these again. Other
+--steps or --lr are another schedule of the learning rate from there on, and so other bits than a run that had them from the
+start. So is another --recompute on several workers.
 
 --exact 12 cuts every batch in 12 parts and adds their gradients in one fixed order, so that 1, 2, 3, 4, 6 and 12 workers,
 on one host or several, with and without --zero1, give the same bits. The batch must be a multiple of it. The summary has the
@@ -198,7 +183,7 @@ func (t *trainFlags) severalHosts(f *pflag.FlagSet) bool {
 }
 
 // run is the command.
-func (t *trainFlags) run(cmd *cobra.Command) error {
+func (t *trainFlags) run(cmd *cobra.Command) (err error) {
 	m, err := t.check(cmd)
 	if err != nil {
 		return err
@@ -213,17 +198,21 @@ func (t *trainFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer t.live.end()
+	if t.o.Resume != "" && t.path == "" {
+		t.path = resumedData(t.o.Resume)
+	}
 	d, err := loadData(m, t.path)
 	if err != nil {
 		return err
 	}
 	sayFiles(cmd.ErrOrStderr(), t.path, d)
+	sayHeld(cmd.ErrOrStderr(), m, d)
 	if t.profile != "" {
-		stop, err := profileTo(t.profile)
-		if err != nil {
-			return err
+		stop, errProfile := profileTo(t.profile)
+		if errProfile != nil {
+			return errProfile
 		}
-		defer stop()
+		defer func() { err = cmp.Or(err, stop()) }()
 	}
 	if t.apart.method != "" {
 		return t.apart.train(cmd, m, d, &t.o, &t.at, t.asJSON)
@@ -245,326 +234,6 @@ func modelList() string {
 	return s
 }
 
-// outcome is what train --json ends with.
-type outcome struct {
-	*train.Summary
-	*Traffic
-	// PlanCacheHits and the like are of the engine in this process.
-	PlanCacheHits    *uint64 `json:"plan_cache_hits,omitempty"`
-	PlanCacheMisses  *uint64 `json:"plan_cache_misses,omitempty"`  // programs compiled
-	PlanCacheEvicted *uint64 `json:"plan_cache_evicted,omitempty"` // to make room
-	PlanCachePlans   *int    `json:"plan_cache_plans,omitempty"`   // that are there
-	PlanCacheBytes   *int    `json:"plan_cache_bytes,omitempty"`   // of encoded programs
-	Saved            string  `json:"saved,omitempty"`              // the file of weights
-	Error            string  `json:"error,omitempty"`
-}
-
-// loadData loads what --data names.
-func loadData(m *train.Model, path string) (train.Data, error) {
-	if path != "" {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("--data: %w, expected %s", err, map[string]string{
-				"images": "a folder of images in IDX files", "text": "a file or a folder of text"}[m.Data])
-		}
-	}
-	d, err := m.Load(path)
-	switch {
-	case errors.Is(err, data.ErrNotFound) && path != "":
-		return nil, fmt.Errorf("--data: %w; %s learns from %s", err, m.Name, m.Data)
-	case err != nil && path != "":
-		return nil, fmt.Errorf("--data: %w", err)
-	case errors.Is(err, data.ErrNotFound):
-		return nil, fmt.Errorf("%w; or name yours with --data", err)
-	}
-	return d, err
-}
-
-// sayFiles says which files of a folder of text are trained on, or that a file is not the
-// text that a language model is for.
-func sayFiles(w io.Writer, path string, d train.Data) {
-	t, ok := d.(*train.Text)
-	if !ok || path == "" {
-		return
-	}
-	if t.Files[0] == path { // no folder
-		switch ext := strings.ToLower(filepath.Ext(path)); {
-		case ext == ".csv" || ext == ".tsv":
-			fmt.Fprintf(w, "warning: %s is learnt as text, byte by byte; to predict a column of a table, see the examples classifier and ownmodel in cmd/examples\n", path)
-		default:
-			if why := noText(slices.Concat(t.Train, t.Held)); why != "" {
-				fmt.Fprintf(w, "warning: %s is no text (%s); it is learnt byte by byte\n", path, why)
-			}
-		}
-		return
-	}
-	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", number(uint64(len(t.Files)), "file"), path, count(float64(len(t.Train)+len(t.Held))), someNames(inside(path, t.Files)))
-	if n := len(t.Left); n > 0 {
-		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", number(uint64(n), "file"), someNames(inside(path, t.Left)))
-	}
-}
-
-// noText says why b is no text in UTF-8; empty if it is.
-func noText(b []byte) string {
-	if at := bytes.IndexByte(b, 0); at >= 0 {
-		if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
-			return "it is in UTF-16, expected UTF-8"
-		}
-		return fmt.Sprintf("byte %d is 0", at)
-	}
-	for at := 0; at < len(b); {
-		r, n := utf8.DecodeRune(b[at:])
-		if r == utf8.RuneError && n == 1 {
-			return fmt.Sprintf("byte %d is no UTF-8", at)
-		}
-		at += n
-	}
-	return ""
-}
-
-// inside returns the paths of files from the folder path on.
-func inside(path string, files []string) []string {
-	root, err := filepath.EvalSymlinks(path) // as data.LoadText names files
-	if err != nil {
-		return files
-	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		if names[i], err = filepath.Rel(root, f); err != nil {
-			names[i] = f
-		}
-	}
-	return names
-}
-
-// someNames returns the names of the first files, and how many more there are.
-func someNames(files []string) string {
-	const most = 4
-	names := make([]string, 0, most)
-	for _, f := range files[:min(len(files), most)] {
-		names = append(names, fmt.Sprintf("%q", f))
-	}
-	s := strings.Join(names, ", ")
-	if n := len(files) - most; n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
-	}
-	return s
-}
-
-// defaultRestarts is more than the workers that die in a long run by accident. A program
-// that ends its worker does so every time.
-const defaultRestarts = 5
-
-// endurance says how a run goes on by itself.
-type endurance struct {
-	restarts int  // how often, when a worker dies
-	elastic  bool // with workers that have joined
-}
-
-// errGrows ends a session after a checkpoint, as more workers can have the next one.
-var errGrows = errors.New("workers have joined")
-
-// trainOn trains. It goes on from the last checkpoint, or from the start before the
-// first, when a worker of the session dies, and from a checkpoint with more workers when
-// some have joined, as far as how says so. It tells of both by say.
-func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options, sess *seat, how endurance, say func(string)) (*train.Summary, error) {
-	from, folder := *o, cmp.Or(o.Checkpoint, o.Resume)
-	batch := func(sum *train.Summary) int { return sum.Batch / max(o.MicroBatches, 1) }
-	// that a next session could have, and that it could not after all
-	workers, missed := 0, 0
-	if how.elastic && sess.client != nil {
-		from.Saved = func(sum *train.Summary) error {
-			if workers = sess.couldHave(ctx, batch(sum)); workers > sess.layout.Workers() && workers != missed {
-				return errGrows
-			}
-			return nil
-		}
-	}
-	var before []train.Point // losses of the sessions before
-	for n := 0; ; {
-		sum, err := m.Train(ctx, sess.Session, d, &from)
-		if len(sum.Losses) > 0 { // those of steps that were taken again are the same
-			before = slices.DeleteFunc(before, func(l train.Point) bool { return l.Step >= sum.Losses[0].Step })
-		}
-		if sum.Losses = append(before, sum.Losses...); len(sum.Losses) > 0 {
-			// Nothing was read if it went on after the last step.
-			sum.Loss = sum.Losses[len(sum.Losses)-1].Loss
-		}
-		sum.Restarts = n
-		grows := errors.Is(err, errGrows)
-		if !grows && (err == nil || sess.client == nil || folder == "" || n >= how.restarts ||
-			!errors.Is(err, client.ErrLost) || sess.over() != nil) || ctx.Err() != nil {
-			if grows {
-				err = ctx.Err()
-			}
-			return sum, err
-		}
-		step, last := 0, folder
-		c, e := checkpoint.Open(last)
-		if errors.Is(e, checkpoint.ErrNone) && o.Resume != "" { // none was saved yet
-			last = o.Resume
-			c, e = checkpoint.Open(last)
-		}
-		switch {
-		case e == nil:
-			step, from.Resume, from.Load = int(c.Step), last, ""
-			c.Close()
-		case !errors.Is(e, checkpoint.ErrNone):
-			return sum, errors.Join(err, e)
-		}
-		if grows {
-			if e = sess.resize(ctx, workers); e != nil {
-				return sum, e
-			}
-			with := number(uint64(sess.layout.Workers()), "worker")
-			if missed = 0; sess.layout.Workers() < workers {
-				missed = workers
-				say(fmt.Sprintf("the dispatcher has %d workers, but no session with them: going on from step %d with %s", workers, step, with))
-			} else {
-				say(fmt.Sprintf("%v: going on from step %d with %s", err, step, with))
-			}
-		} else {
-			n++
-			say(fmt.Sprintf("%v; going on from step %d, restart %d of %d", err, step, n, how.restarts))
-			e = sess.reopen(ctx)
-			if how.elastic && errors.Is(e, client.ErrNoWorker) {
-				if left := sess.couldHave(ctx, batch(sum)); left > 0 && left < sess.layout.Workers() {
-					if e = sess.resize(ctx, left); e == nil {
-						say("with " + number(uint64(left), "worker"))
-					}
-				}
-			}
-			if e != nil {
-				return sum, errors.Join(err, e)
-			}
-		}
-		before = sum.Losses
-	}
-}
-
-func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, how endurance, log *lossLog, live *livePage, asJSON bool) (err error) {
-	ctx := cmd.Context()
-	sess, err := at.open(ctx, cmd)
-	if err != nil {
-		_ = at.rec.end(io.Discard, io.Discard)
-		return err
-	}
-	defer sess.close()
-	if how.elastic && (sess.client == nil || sess.cluster != nil) {
-		return usagef("--elastic: no dispatcher runs that workers could join; start one with: ringside up, or name one by --connect")
-	}
-	defer func() {
-		// After an error of the run itself that of the trace is no news.
-		e := at.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr())
-		switch {
-		case err == nil && errors.Is(e, ipc.ErrPeerGone): // the training went on
-			logger(cmd).Warn("the trace ends where the dispatcher died", "err", e)
-		case err == nil:
-			err = e
-		}
-	}()
-
-	o.MicroBatches, o.Exact = at.micro, at.exact
-	if c := sess.layout; c != nil {
-		o.MicroBatches, o.Exact = max(at.micro, c.MicroBatches), c.Exact
-		if len(c.Stages()) > 1 {
-			o.StageOf = c.StageFor
-		}
-	}
-	p, tell := newProgress(cmd.ErrOrStderr(), m.Name), newTeller(m.Name, logger(cmd))
-	defer tell.end()
-	about, runs := &client.Options{Secret: sess.secret, TLS: sess.tls}, tell.trainings
-	if sess.addr != "" {
-		tell.begin(about, sess.addr)
-		runs = nil // the dispatcher has them
-	}
-	if err := live.begin(cmd, cmd.ErrOrStderr(), m.Name, about, sess.addr, runs); err != nil {
-		return err
-	}
-	defer live.end()
-	o.Progress = func(x train.Progress) {
-		p.show(x)
-		log.show(x)
-		tell.show(x)
-		if at.rec.Recorder != nil {
-			at.rec.Mark(x.Step)
-		}
-	}
-	if o.Samples != nil {
-		o.Samples.Wrote = func(step int, text string) {
-			log.sampled(step, text)
-			tell.sampled(text)
-		}
-	}
-	warned := false
-	o.Started = func() {
-		sess.started()
-		// By now everything has the signals that it will have.
-		if at.file != "" && !warned {
-			for _, w := range sess.layout.Unused(sess.Session.Signals()) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
-			}
-			warned = true
-		}
-	}
-	o.Trained = sess.trained
-	sum, err := trainOn(ctx, m, d, o, sess, how, func(why string) {
-		p.end()
-		fmt.Fprintln(cmd.ErrOrStderr(), why)
-	})
-	p.end()
-	if sum.Sample != "" {
-		tell.sampled(sum.Sample)
-	}
-	tell.over()
-	if e := log.end(sum, err); err == nil {
-		err = e
-	}
-	if err == nil && sum.Steps == 0 && ctx.Err() != nil {
-		return ctx.Err() // before its first step: there is nothing to sum up
-	}
-	out := outcome{Summary: sum, Traffic: sess.Traffic}
-	if err != nil {
-		out.Error = err.Error()
-	} else {
-		out.Saved = o.Save
-	}
-	sess.plans(&out)
-	if asJSON {
-		if e := json.NewEncoder(cmd.OutOrStdout()).Encode(&out); e != nil && err == nil {
-			err = e
-		}
-	} else if sum.Steps > 0 {
-		if e := out.write(cmd.OutOrStdout()); e != nil && err == nil {
-			err = e
-		}
-	}
-	if err != nil && !errors.Is(err, train.ErrOption) && sess.over() != nil {
-		return fmt.Errorf("%w: %w", err, sess.over())
-	}
-	switch {
-	case err == nil && sum.Stopped:
-		return interrupted(ctx, out.left(asJSON))
-	case ctx.Err() != nil && errors.Is(err, context.Canceled) && sum.Checkpoint != "":
-		// It came after the steps, or while there was no worker.
-		return interrupted(ctx, fmt.Sprintf("--resume %s goes on from the last checkpoint", sum.Checkpoint))
-	}
-	return asTyped(cmd.Flags(), err)
-}
-
-// left says what a run that was stopped leaves, and how it goes on. In JSON the object
-// itself says so.
-func (o *outcome) left(asJSON bool) string {
-	switch {
-	case asJSON:
-		return ""
-	case o.Checkpoint != "":
-		return fmt.Sprintf("--resume %s goes on from step %d, with the same --model and --data", o.Checkpoint, o.Steps)
-	case o.Saved != "":
-		return fmt.Sprintf("the weights are in %s; with --checkpoint DIR the run could go on", o.Saved)
-	}
-	return "nothing was kept: --checkpoint DIR keeps a run that can go on"
-}
-
 // asTyped has an error of options be one of the flag that was typed.
 func asTyped(flags *pflag.FlagSet, err error) error {
 	var o *train.OptionError
@@ -575,75 +244,4 @@ func asTyped(flags *pflag.FlagSet, err error) error {
 		return &usageError{err.Error()}
 	}
 	return err
-}
-
-// write prints the summary for people.
-func (o *outcome) write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, a ...any) { fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, a...)) }
-	row("model", "%s, %d parameters", o.Model, o.Parameters)
-	row("data", "%s", o.Data)
-	row("engine", "%s", o.Engine)
-	done := fmt.Sprintf("%d of batch %d in %.1f s, %.0f a second, %s %s a second", o.Steps-o.Resumed, o.Batch, o.Seconds, o.Rate, count(o.Items), o.Unit)
-	if o.Accumulate > 1 {
-		done += fmt.Sprintf("; %d batches a step", o.Accumulate)
-	}
-	if o.Stopped {
-		done += fmt.Sprintf("; stopped before step %d", o.Planned)
-	}
-	row("steps", "%s", done)
-	if o.Traffic != nil && o.MessagesPerStep != nil {
-		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
-			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
-	}
-	if o.Traffic != nil && o.CollectivesPerStep != nil {
-		hidden := ""
-		if o.CollectivesHidden != nil {
-			hidden = fmt.Sprintf("; they take %.2f ms of it, %.0f %% of that beside programs", 1000**o.CollectiveSeconds, 100**o.CollectivesHidden)
-		}
-		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most%s", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep), hidden)
-	}
-	if o.Traffic != nil {
-		for _, p := range o.Paths {
-			row("path", "%s", p)
-		}
-	}
-	if len(o.Losses) > 0 { // none, if an error came before the first was read
-		row("loss", "%.4f", o.Loss)
-	}
-	if o.Accuracy != nil {
-		row("test accuracy", "%.2f %%", 100**o.Accuracy)
-	}
-	if o.BitsPerByte != nil {
-		row("held out", "%.3f bits per byte", *o.BitsPerByte)
-	}
-	if o.Resumed > 0 {
-		row("resumed", "at step %d", o.Resumed)
-	}
-	if o.Restarts > 0 {
-		row("restarted", "%s, as workers were gone", number(uint64(o.Restarts), "time"))
-	}
-	if o.ExactWeights != "" {
-		row("weights", "sha256 %s, in %d parts a batch", o.ExactWeights, o.Exact)
-	}
-	if o.Saved != "" {
-		row("saved", "%s", o.Saved)
-	}
-	if o.Checkpoint != "" {
-		row("checkpoint", "%s", o.Checkpoint)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	if drawn := curve(o.Losses); drawn != "" {
-		if _, err := fmt.Fprintf(w, "loss by step:\n%s", drawn); err != nil {
-			return err
-		}
-	}
-	if o.Sample != "" {
-		if _, err := fmt.Fprintf(w, "sample:\n%s\n", printable(o.Sample)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

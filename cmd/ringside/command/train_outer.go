@@ -21,6 +21,7 @@ import (
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/outer"
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
@@ -268,7 +269,7 @@ func (o *apartOutcome) write(w io.Writer) error {
 		fmt.Fprintf(w, "data parallel, batches of %d: held out %.4f; apart %+.1f %%, and 1/%.0f of the bytes sent\n", d.Batch, d.HeldOut, 100*o.Over, o.Peers[0].Dense)
 	}
 	if o.Saved != "" {
-		fmt.Fprintf(w, "saved %s\n", o.Saved)
+		fmt.Fprintf(w, "saved %s\n", plain.Name(o.Saved))
 	}
 	if s := o.Peers[0].Sample; s != "" {
 		fmt.Fprintf(w, "sample:\n%s\n", printable(s))

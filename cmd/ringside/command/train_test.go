@@ -263,6 +263,60 @@ func testTrainOnAFolder(t *testing.T) {
 	}
 }
 
+// testNamesOfFiles has files whose names hold control characters, and a text of which
+// less than a piece is held out: what train, eval and export say of them is on lines of
+// its own.
+func testNamesOfFiles(t *testing.T) {
+	const odd = "a\x1b[31m\nb"
+	dir := filepath.Join(t.TempDir(), odd)
+	text, weights, run := filepath.Join(dir, odd+".txt"), filepath.Join(dir, "w.safetensors"), filepath.Join(dir, "run")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(text, []byte(strings.Repeat("a fox ", 40)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, texts ...string) {
+		t.Helper()
+		for _, said := range texts {
+			if strings.Contains(said, "\x1b") || strings.Contains(said, "[31m\n") {
+				t.Errorf("%s: %q, expected no control characters of a name", what, said)
+			}
+		}
+	}
+	train := []string{"train", "--in-process", "--steps", "1", "--batch", "1", "--sample=-1", "--data"}
+	out, said, err := execute(t, append(train, text, "--save", weights, "--checkpoint", run)...)
+	check("train", out, said)
+	if want := "warning: 12 bytes of "; err != nil || !strings.Contains(said, want) || !strings.Contains(said, "of 240, less than a piece of 64: ") || !strings.Contains(said, "some 1300 bytes or more") {
+		t.Errorf("%v, %q, expected %q, and why", err, said, want)
+	}
+	if n := strings.Count(out, `\x1b[31m\nb`); err != nil || n != 4 {
+		t.Errorf("%v, %d names in %q, expected those of the data, the weights and the run", err, n, out)
+	}
+	out, said, err = execute(t, "eval", "--load", weights)
+	check("eval", out, said)
+	if err != nil || !strings.HasPrefix(said, "warning: 12 bytes of ") {
+		t.Errorf("eval: %v, %q", err, said)
+	}
+	out, said, err = execute(t, "export", "--load", run, "--to", filepath.Join(dir, "out"))
+	check("export", out, said)
+	if err != nil || strings.Count(out, "\n") != 2 {
+		t.Errorf("export: %v, %q, expected a line for each file", err, out)
+	}
+	none := filepath.Join(dir, "none")
+	for _, args := range [][]string{
+		append(train, none), append(train, text, "--load", none), append(train, text, "--resume", none), append(train, text, "--load", text),
+		append(train, text, "--save", filepath.Join(text, "w.safetensors")), append(train, text, "--save", dir), append(train, text, "--checkpoint", text),
+		append(train, text, "--log-dir", text), append(train, text, "--cpuprofile", filepath.Join(none, "p")),
+		{"eval", "--load", dir}, {"generate", "--load", none}, {"export", "--load", weights, "--to", text}, {"plan", "dump", "--config", none},
+		{"gather", "init", "--model", none}, {"gather", "apply", "--window", "1", "--model", weights, "--aggregate", none, "--manifest", none},
+	} {
+		_, said, err := execute(t, args...)
+		if err == nil {
+			t.Errorf("%q: no error", args)
+			continue
+		}
+		check(fmt.Sprint(args), said, printable(err.Error()))
+	}
+}
+
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

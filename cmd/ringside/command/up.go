@@ -100,12 +100,12 @@ type upFlags struct {
 	live            livePage
 }
 
-const upHelp = `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts
-one again that dies. When a worker dies its sessions end. When the dispatcher dies, sessions go on
-that have one worker of this host; those of several workers or of other hosts are told to begin
-again. An interrupt ends all processes and leaves nothing behind. While it runs, clients of this user
-find it by themselves. With --listen-tcp, clients and workers of other hosts that have the same
-secret can join:
+const upHelp = `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts one
+again that dies; a worker that dies five times before all are ready ends it. When a worker dies its
+sessions end. When the dispatcher dies, sessions go on that have one worker of this host; those of
+several workers or of other hosts are told to begin again. An interrupt ends all processes and
+leaves nothing behind. While it runs, clients of this user find it by themselves. With --listen-tcp,
+clients and workers of other hosts that have the same secret can join:
 
     head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts
     ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
@@ -257,8 +257,8 @@ func (u *upFlags) wait(cmd *cobra.Command, c *cluster.Cluster) {
 	for ended := false; !ended; {
 		select {
 		case <-over:
-			logger(cmd).Warn("the trace has ended: the dispatcher it was of is gone")
 			over = nil
+			logger(cmd).Warn("the trace has ended", "err", u.rec.end(cmd.ErrOrStderr(), cmd.ErrOrStderr()))
 		case <-c.Done():
 			ended = true
 		case <-cmd.Context().Done():

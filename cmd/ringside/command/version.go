@@ -51,9 +51,10 @@ func thisVersion() versionInfo {
 func newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "print the version, and those that processes must agree on",
-		Args:  noArgs,
+		Use:         "version",
+		Annotations: map[string]string{withLittle: "yes"},
+		Short:       "print the version, and those that processes must agree on",
+		Args:        noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := thisVersion()
 			if asJSON {

@@ -24,11 +24,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// maxThreads is more than a machine has cores.
-const maxThreads = 1024
-
 // coresEach returns how many cores each of so many workers of this machine gets.
-func coresEach(workers int) int { return max(limits.Machine{}.Cores().N/workers, 1) }
+func coresEach(workers int) int { return share(limits.Machine{}.Cores(), workers) }
+
+// share returns how many cores each of so many workers gets, at most what an engine can
+// use.
+func share(c limits.Cores, workers int) int { return min(max(c.N/workers, 1), cpu.MaxThreads) }
 
 // workerScore is the least oom_score_adj of a worker: the share of memory, in
 // thousandths, that the kernel adds to its use before it chooses which process to kill.
@@ -80,8 +81,8 @@ func newWorker() *cobra.Command {
 			if err := mebibytes(map[string]int64{"memory-mib": limit, "session-mib": quota}); err != nil {
 				return err
 			}
-			if threads < 0 || threads > maxThreads {
-				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
+			if threads < 0 || threads > cpu.MaxThreads {
+				return usagef("--threads %d: expected 0 to %d", threads, cpu.MaxThreads)
 			}
 			if err := checkBatch(batch); err != nil {
 				return err
@@ -144,7 +145,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&join, "join", "", "host:port of a dispatcher on another host, see --listen-tcp of ringside up")
 	far.flags(f)
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
-	f.StringVar(&simd, "simd", "", "instruction set: go, avx2, avx512 or neon (default: the best there is)")
+	f.StringVar(&simd, "simd", "", "instruction set: go, avx2, avx512, amx or neon (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	deviceFlag(f, &on, "the worker computes")
 	productsFlag(f, &products)

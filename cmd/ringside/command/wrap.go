@@ -82,17 +82,52 @@ func fit(text string, columns int) string {
 			out = append(out, line)
 			continue
 		}
-		means := strings.TrimLeft(line[at+gap:], " ")
-		name := strings.TrimSuffix(line, means)
-		if n := utf8.RuneCountInString(name); n <= columns/2 {
-			rest := spread(strings.Fields(means), n, columns)
-			rest[0] = name + strings.TrimLeft(rest[0], " ")
-			out = append(out, rest...)
-		} else {
-			out = append(append(out, strings.TrimRight(name, " ")), spread(strings.Fields(means), at+4, columns)...)
-		}
+		out = append(out, hang(line, at, at+gap, columns)...)
 	}
 	end()
+	return strings.Join(out, "\n")
+}
+
+// hang returns line, which is indented by at, with the part behind the gap below the
+// part's beginning, or on lines of its own if the part before is long.
+func hang(line string, at, gap, columns int) []string {
+	means := strings.TrimLeft(line[gap:], " ")
+	name := strings.TrimSuffix(line, means)
+	n := utf8.RuneCountInString(name)
+	if n > columns/2 {
+		return append([]string{strings.TrimRight(name, " ")}, spread(strings.Fields(means), at+4, columns)...)
+	}
+	rest := spread(strings.Fields(means), n, columns)
+	rest[0] = name + strings.TrimLeft(rest[0], " ")
+	return rest
+}
+
+// writeFitted writes a table for w. On a terminal, of a line that is too long for it the
+// rest of the last cell goes below its beginning. Programs that read get whole lines.
+func writeFitted(w io.Writer, table string) error {
+	if columns, ok := terminal(w); ok {
+		table = fitTable(table, columns)
+	}
+	_, err := io.WriteString(w, table)
+	return err
+}
+
+// fitTable brings the lines of a table, whose cells are two or more spaces apart, into so
+// many columns.
+func fitTable(table string, columns int) string {
+	var out []string
+	for line := range strings.SplitSeq(table, "\n") {
+		at := len(line) - len(strings.TrimLeft(line, " "))
+		gap := strings.LastIndex(line[at:], "  ")
+		switch {
+		case utf8.RuneCountInString(line) <= columns:
+			out = append(out, line)
+		case gap < 0:
+			out = append(out, spread(strings.Fields(line), at, columns)...)
+		default:
+			out = append(out, hang(line, at, at+gap, columns)...)
+		}
+	}
 	return strings.Join(out, "\n")
 }
 

@@ -67,3 +67,14 @@ The end.`
 		t.Errorf("%s\nexpected\n%s", got, want)
 	}
 }
+
+func TestFitTable(t *testing.T) {
+	const table = "ok    memory  much of it\nwarn  pages   never in any of these\n              -> as root: echo advise > /sys/kernel/mm/x\n"
+	const want = "ok    memory  much of it\nwarn  pages   never in any\n              of these\n              -> as root:\n              echo advise >\n              /sys/kernel/mm/x\n"
+	if got := fitTable(table, 28); got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	if got := fitTable(table, 80); got != table {
+		t.Errorf("%q, expected %q", got, table)
+	}
+}

@@ -205,6 +205,20 @@ func TestData(t *testing.T) {
 	}
 }
 
+// TestNoStep: that no program ran is no error of a request, which browsers would log.
+func TestNoStep(t *testing.T) {
+	o := cluster()
+	o.LastStep = func(context.Context) (*trace.Step, error) { return nil, fmt.Errorf("w0: %w", trace.ErrNoStep) }
+	s := served(t, o)
+	r, err := http.NewRequest("GET", s.at(t, "/step"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body, _ := get(t, r); status != http.StatusNoContent || body != "" {
+		t.Errorf("status %d, %q", status, body)
+	}
+}
+
 // TestPrometheus: the figures are in the format, with their types, and are those of the
 // sample.
 func TestPrometheus(t *testing.T) {

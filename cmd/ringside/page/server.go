@@ -269,7 +269,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	_ = writePrometheus(w, sample, runs)
 }
 
-// step answers with the last step, one request after the other.
+// step answers with the last step, or with nothing if no program ran, one request after
+// the other.
 func (s *Server) step(w http.ResponseWriter, r *http.Request) {
 	if s.o.LastStep == nil {
 		http.NotFound(w, r)
@@ -282,6 +283,10 @@ func (s *Server) step(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	step, err := s.o.LastStep(r.Context())
+	if errors.Is(err, trace.ErrNoStep) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -46,7 +46,7 @@ func Read(path string) (*Run, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; expected a folder that train --log-dir made, or the %s in it", err, LogName)
 	}
 	defer f.Close()
 	r := &Run{Name: path}
