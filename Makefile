@@ -33,13 +33,13 @@ SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda/include/cuda.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check gpu-steps python python-test python-torch bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-slurm tools-arm64 tools-cuda ptx abi tools-ptx tools-python
+.PHONY: help build tables test skipped check vet lint race purego arm64 arm64-test fuzz random chaos histories breaker meddled soak gorgonia gpu-check gpu-steps python python-test python-torch bench bench-peers bench-torch demo examples guide shape turns ops generate release clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-slurm tools-kubectl tools-systemd tools-arm64 tools-cuda ptx abi tools-ptx tools-python
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 build: ## bin/ringside, one file, which needs glibc; TAGS=nogpu: a static one, which finds no GPUs
-	$(if $(filter nogpu,$(TAGS)),CGO_ENABLED=0) $(GO) build -trimpath -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
+	$(if $(filter nogpu,$(TAGS)),CGO_ENABLED=0) $(GO) build -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
 
 # Two runs on one commit, by one version of Go, make the same bytes.
 release: ## bin/release: a tarball each for amd64 and arm64 with manual pages, completions and a list of what is in it, and their checksums
@@ -52,6 +52,10 @@ release: ## bin/release: a tarball each for amd64 and arm64 with manual pages, c
 		GOFLAGS=-mod=mod $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$dir/sbom.json $$dir/bin/ringside; \
 		tar -C $$out --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,u+rwX,go-w --mtime=$$when -cf - $$name | gzip -n9 >$$dir.tar.gz; rm -r $$dir; \
 	done; cd $$out && sha256sum *.tar.gz | tee SHA256SUMS
+
+tables: ## bin/ownmodel and bin/classifier, which learn from tables of your own: seconds after make build
+	$(GO) -C cmd/examples/ownmodel build -o $(abspath $(BIN))/
+	$(GO) -C cmd/examples/classifier build -o $(abspath $(BIN))/
 
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo
@@ -80,11 +84,11 @@ lint: tools-race ## staticcheck
 
 # The root's tests only read the sources, and those of the examples only run programs that they build.
 race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's and the examples' under the race detector, in random order
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
+	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
 
-purego: tools-race tools-gen tools-s3 tools-mpi tools-slurm tools-python tools-ptx tools-cuda ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 CGO_ENABLED=0 $(GO) test -timeout 30m $(JOBS) $(PACKAGES)
-	cd collective/launch/kubernetes && $(GO) test .
+purego: tools-race tools-gen tools-s3 tools-data tools-mpi tools-slurm tools-kubectl tools-systemd tools-python tools-ptx tools-cuda ## all tests without cgo
+	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_SYSTEMD=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 TESTS_NEED_IMAGES=1 CGO_ENABLED=0 $(GO) test -timeout 30m $(JOBS) $(PACKAGES)
+	cd collective/launch/kubernetes && TESTS_NEED_KUBECTL=1 $(GO) test .
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
 gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu, over the stand-in
@@ -96,16 +100,17 @@ gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu,
 		CGO_LDFLAGS=-L$$dir/link LD_LIBRARY_PATH=$$dir $(GO) test -count=1 ./...; done
 
 gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right fast
-	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx; \
+	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx $$dir/tensor; cp -r tensor/testdata $$dir/tensor; \
 	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh tensor/cuda/gpucheck/torch_peer.py bench/torch/models.py $$dir; \
 	$(GO) build -trimpath -ldflags='-s -w' -o $$dir/ringside ./cmd/ringside; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
 	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/cublas.test ./tensor/cuda/blas/cublaslt; \
+	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/cuda.test ./tensor/cuda; gzip -9 $$dir/*.test; \
 	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
 
-gpu-steps: ## training over the stand-in: 20 steps in each way of several workers, and 60 kills: some 15 minutes
-	$(GO) test ./cmd/ringside/command -run '^(TestStepsOnGPUs|TestKillOnGPUs)$$' -count 1 -v -timeout 1h -args -gpu.steps 20 -gpu.kills 60
+gpu-steps: tools-race ## training over the stand-in: 20 steps in each way of several workers, and 60 kills: some 15 minutes
+	TESTS_NEED_GCC=1 $(GO) test ./cmd/ringside/command -run '^(TestStepsOnGPUs|TestKillOnGPUs)$$' -count 1 -v -timeout 1h -args -gpu.steps 20 -gpu.kills 60
 
 # The library stays in the package's folder too, so that the tests and PYTHONPATH need no installation.
 python: tools-race tools-python ## bin/python: the Python package as a wheel, which pip installs without a compiler, and as a source distribution
@@ -116,7 +121,7 @@ python: tools-race tools-python ## bin/python: the Python package as a wheel, wh
 
 python-test: python ## the tests of the Python package, by Debian's python3
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests
-	TESTS_NEED_PYTHON=1 $(GO) test ./bench -count 1 -run '^(TestPython|TestBackend)$$'
+	TESTS_NEED_PYTHON=1 TESTS_NEED_TORCH=1 $(GO) test ./bench -count 1 -run '^(TestPython|TestBackend)$$'
 
 python-torch: python ## torch's own tests of torch.distributed over ringside beside gloo, with 2 and 4 ranks: some 15 minutes
 	cd cmd/libringside/python && PYTHONPATH=. timeout -k 5 3600 /usr/bin/python3 -B tests/torchs_own.py all
@@ -128,7 +133,7 @@ arm64-test: tools-arm64 ## the tests of memory, sockets, collectives, the engine
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./ring ./shm ./ipc/local ./net/... ./collective/...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 20m ./tensor ./tensor/internal/compile ./tensor/internal/elementary ./tensor/autograd ./tensor/enginetest ./tensor/cpu/...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -timeout 40m ./tensor/cpu -run '^TestConformance$$//random' -args -random.programs 1000
-	CGO_ENABLED=0 GOARCH=arm64 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu $(GO) test -short -timeout 10m ./tensor/cuda/driver/... ./tensor/cuda/memory
+	TESTS_NEED_GCC=1 CGO_ENABLED=0 GOARCH=arm64 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu $(GO) test -short -timeout 10m ./tensor/cuda/driver/... ./tensor/cuda/memory
 
 # A package is built for fuzzing once; a failing input is written to its testdata/fuzz.
 # Go before 1.27 may call the end of the time a failure (go.dev/issue/75804): what says only that, and wrote no failing input, is run again.
@@ -165,8 +170,8 @@ breaker: ## attackers beside an honest client: rounds, wrong results, and its lo
 	@set -o pipefail; $(GO) test ./tensor/cluster/breaker -count 1 -v -timeout 1h | grep -E '_test\.go:|FAIL|^ok'
 
 meddled: ## 1,000 collectives and 200 training steps between two hosts, as root, with a process in the link that flips, drops, repeats, delays and cuts
-	$(GO) test ./collective -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.calls 1000
-	$(GO) test ./tensor/cluster -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.steps 200
+	TESTS_NEED_ROOT=1 $(GO) test ./collective -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.calls 1000
+	TESTS_NEED_ROOT=1 $(GO) test ./tensor/cluster -run '^TestMeddled$$' -count 1 -v -timeout 4h -args -meddled.steps 200
 
 soak: ## clients come and go for SOAK (20) minutes: what dispatcher and workers hold after 2 minutes and at the end
 	$(GO) test ./tensor/cluster -run '^TestSoak$$' -count 1 -v -timeout 24h -args -soak.minutes $(SOAK)
@@ -205,7 +210,7 @@ ptx: tools-ptx ## the kernels' PTX from their CUDA C, and the table of what the 
 	$(GO) test ./tensor/cuda/kernels -run 'TestAssembler|TestCompiled' -args -write
 	$(GO) test ./tensor/cuda -run TestGenerated -args -write-generated
 
-abi: tools-cuda ## constants, layouts and functions of the CUDA driver, cuBLASLt and NCCL against NVIDIA's headers and libraries
+abi: tools-race tools-cuda ## constants, layouts and functions of the CUDA driver, cuBLASLt and NCCL against NVIDIA's headers and libraries
 	$(GO) test ./tensor/cuda/driver/dlopen -count=1 -v -run 'TestABI|TestNames|TestLibrary|TestPrototypes'
 	$(GO) test ./tensor/cuda/blas/cublaslt -count=1 -v -run 'TestABI|TestAttributes|TestMisuse|TestWithoutDevice'
 	$(GO) test ./tensor/cuda/comm/nccl -count=1 -v -run TestABI
@@ -220,9 +225,9 @@ tools-peers:
 tools-race:
 	@command -v gcc >/dev/null || { $(APT) update && $(APT) install -y gcc libc6-dev; }
 
-# With the generator's dependencies in the module cache its test compares; else it is skipped, or fails where TESTS_NEED_GENERATOR is set.
+# What tests run of the generators' modules and of the benchmarks' peers, in the module cache: see shm/testneeds.
 tools-gen:
-	@for gen in $(filter %/gen,$(MODULES)); do (cd $$gen && $(GO) mod download) || exit 1; done
+	@for gen in bench/peers $(filter %/gen,$(MODULES)); do (cd $$gen && $(GO) mod download) || exit 1; done
 
 # The S3 gateway runs as a process beside the tests of gather; it is never imported. A build takes about a minute.
 tools-s3:
@@ -249,6 +254,14 @@ tools-mpi:
 tools-slurm:
 	@{ command -v slurmctld && command -v slurmd && command -v srun && command -v munged; } >/dev/null 2>&1 || \
 		{ $(APT) update && $(APT) install -y --no-install-recommends slurmctld slurmd slurm-client munge; }
+
+# kubectl talks to an API server of the test's own.
+tools-kubectl:
+	@{ command -v kubectl && command -v openssl; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y --no-install-recommends kubernetes-client openssl; }
+
+# A test starts systemd for one user in namespaces; it need not be this machine's init.
+tools-systemd:
+	@[ -x /lib/systemd/systemd ] && command -v systemctl >/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends systemd; }
 
 # clang makes PTX, and NVIDIA's assembler checks it. The assembler comes from non-free into the user's cache; nothing of it is installed.
 tools-ptx:

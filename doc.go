@@ -6,8 +6,10 @@
 //
 //	shm                segments, arenas, blocks and handles, futex; the only mmap
 //	shm/limits         what the machine and its containers allow: memory, descriptors
+//	shm/plain          names of files in errors and output, quoted where they don't print
 //	shm/limits/limitstest
 //	                   control groups for tests
+//	shm/testneeds      tests that lack something are skipped, or fail, in all folders
 //	ring               the lock-free queue and how to wait for it, over a []byte
 //
 // # Processes that talk
@@ -17,6 +19,7 @@
 //	ipc/encoding/encodingtest   what the encoding of every message must pass
 //	ipc/local          the transport of one host: rings, descriptors, liveness
 //	ipc/ipctest        the suite of every transport, and a transport in memory
+//	ipc/lingertest     sockets whose close waits, for tests
 //	net/tcp            the transport between hosts: greetings, frames, bulk transfers
 //	net/tcp/internal/crc32c     its checksums
 //	net/route          which transport leads where; the conns between the ranks of a group
@@ -26,7 +29,8 @@
 //
 //	collective         groups of ranks, and every collective on slices and values
 //	collective/element element types (a new dtype begins here), reductions, 16-bit floats
-//	collective/isa     instruction sets of the kernels, and those of this machine
+//	collective/isa     instruction sets of the kernels, and those of this machine;
+//	                   collective/isa/isatest skips tests of those that it lacks
 //	collective/testsize         how much of a long test runs, here and in later folders
 //	collective/protocol         what ranks agree on: calls, errors, cuts of a buffer
 //	collective/internal/kernel  folds and copies buffers, in one pass

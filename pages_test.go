@@ -1,13 +1,10 @@
 package ringside
 
 import (
-	"encoding/json"
-	"fmt"
 	"go/ast"
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,93 +95,6 @@ func TestTroubleshootingTexts(t *testing.T) {
 		if !regexp.MustCompile(strings.Join(parts, ".*")).MatchString(all) {
 			t.Errorf("docs/troubleshooting.md explains %q, which no string of the program has", text)
 		}
-	}
-}
-
-// blocksHead is what blocks of pages may use without declaring it.
-const blocksHead = `
-var (
-	ctx     context.Context
-	g       *collective.Group
-	batches int64
-
-	sess      *tensor.Session
-	a, b      []float32
-	pixels    []float32
-	x, w1, w2 *tensor.Tensor
-)
-
-func step(context.Context, *collective.Group) error { return nil }
-`
-
-// unused are the names that a block may declare without using them.
-var unused = regexp.MustCompile(`(?m)^(y) :=`)
-
-// TestPageBlocks compiles the blocks of Go in the pages, each as the body of a function.
-func TestPageBlocks(t *testing.T) {
-	paths := map[string]string{}
-	for name, dir := range pagePackages {
-		paths[name] = module + "/" + dir
-	}
-	for _, std := range []string{"context", "errors", "fmt", "log/slog", "os", "os/signal", "syscall"} {
-		paths[filepath.Base(std)] = std
-	}
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```")
-	var body strings.Builder
-	n := 0
-	for _, page := range append(pages, "README.md") {
-		b, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range block.FindAllSubmatchIndex(b, -1) {
-			text := string(b[at[2]:at[3]])
-			if strings.HasPrefix(text, "import") {
-				continue // a list of packages
-			}
-			n++
-			for _, m := range unused.FindAllStringSubmatch(text, -1) {
-				text += "_ = " + m[1] + "\n"
-			}
-			line := 1 + strings.Count(string(b[:at[2]]), "\n")
-			fmt.Fprintf(&body, "\nfunc _() error {\n//line %s:%d\n%s\nreturn nil\n}\n", page, line, text)
-		}
-	}
-	var source strings.Builder
-	source.WriteString("package pages\n\n")
-	text := blocksHead + body.String()
-	for name, path := range paths {
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text) {
-			fmt.Fprintf(&source, "import %q\n", path)
-		}
-	}
-	source.WriteString(text)
-	// A folder that is only in the overlay is in this module, and needs no go.mod.
-	file := filepath.Join(t.TempDir(), "pages.go")
-	if err := os.WriteFile(file, []byte(source.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "docs/blocks/pages.go"): file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file+".json", overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-overlay", file+".json", "./docs/blocks").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	t.Logf("%d blocks", n)
-	if n < 5 {
-		t.Errorf("%d blocks were found, expected at least 5", n)
 	}
 }
 
