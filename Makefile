@@ -65,11 +65,11 @@ examples: ## tidies the modules of the examples, builds them and runs them with 
 	$(GO) test ./cmd/examples -count 1 -v
 
 test: ## the quick tests: under 4 minutes on 2 cores
-	$(GO) test -short $(JOBS) $(PACKAGES)
+	$(GO) test -short -timeout 20m $(JOBS) $(PACKAGES)
 	@echo "long tests, and those of what is not installed here, were left out: make skipped names them"
 
 skipped: ## the quick tests again, naming those that are left out and why
-	$(GO) test -short -v $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
+	$(GO) test -short -timeout 20m -v $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
 
 check: vet lint race purego python-test gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
 

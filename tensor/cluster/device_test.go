@@ -55,7 +55,7 @@ func TestApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"-device=apart", "-test.timeout=20m"}
-	if testsize.Sampled() {
+	if testsize.Sampled() || testing.Short() {
 		args = append(args, "-test.short", "-test.run="+apartTests)
 	}
 	if out, err := exec.CommandContext(t.Context(), exe, args...).CombinedOutput(); err != nil {

@@ -56,7 +56,7 @@ type variant struct {
 }
 
 // variants are those that the suites are run in: fused and not, each in three orders. A
-// short test and one under the race detector run the first.
+// short test runs the first, one under the race detector the first five.
 func variants() []variant {
 	all := []variant{
 		{"kernels", 1, false, func(*cuda.Options) {}},
@@ -69,7 +69,7 @@ func variants() []variant {
 		{"unfused, a third order", 2, false, func(o *cuda.Options) { o.Host.NoFuse = true }},
 	}
 	if testing.Short() {
-		return all[:2]
+		return all[:1]
 	}
 	if testsize.Sampled() {
 		return all[:5]
@@ -101,6 +101,10 @@ func TestDevice(t *testing.T) {
 
 // TestConformance runs the suite of engines.
 func TestConformance(t *testing.T) {
+	programs := 40
+	if testing.Short() {
+		programs = 10
+	}
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
 			o, api := v.with(t)
@@ -125,7 +129,7 @@ func TestConformance(t *testing.T) {
 				})
 				return device.NewEngine(d)
 			}, &enginetest.Options{
-				Programs: 40,
+				Programs: programs,
 				Whole:    true, // a failure is found when all of a program has run
 				Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 					return autograd.Grad(loss, xs...)

@@ -87,6 +87,9 @@ func TestTrainingGraphs(t *testing.T) {
 		config *config.Config
 	}{{"in this process", nil}, {"1 worker", config.DataParallel(1)}, {"2 workers", config.DataParallel(2)}, {"ZeRO-1", zero1}, {"mesh 2x2", mesh}} {
 		t.Run(way.name, func(t *testing.T) {
+			if way.config == mesh && testing.Short() {
+				t.Skip("four workers take 10 s")
+			}
 			workers := 0
 			if way.config != nil {
 				workers = way.config.Workers()

@@ -322,6 +322,10 @@ var kinds = []struct {
 // results are those of the cpu engine, and that they have the same bits in another order
 // of blocks and warps.
 func TestKinds(t *testing.T) {
+	orders := []uint64{1, 2}
+	if testing.Short() {
+		orders = orders[:1]
+	}
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			want := onCPU(t, k.f)
@@ -329,7 +333,7 @@ func TestKinds(t *testing.T) {
 				opt := small
 				opt.Host.NoFuse = noFuse
 				var first [][]float64
-				for _, seed := range []uint64{1, 2} {
+				for _, seed := range orders {
 					s, d := session(t, seed, opt)
 					results := compute(t, s, k.f)
 					if first == nil {
