@@ -160,17 +160,17 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, 
 		return err
 	}
 	timed := d.trace != nil || d.told != nil
+	var start time.Time
+	if timed {
+		start = time.Now()
+	}
 	for i := range c.steps {
 		at = c.steps[i].instr
-		var start time.Time
-		if timed {
-			start = time.Now()
-		}
 		if err := d.runStep(&c.steps[i]); err != nil {
 			return plan.RunError(at, err)
 		}
 		if timed {
-			d.tell(c, i, start)
+			start = d.tell(c, i, start)
 		}
 	}
 	for i := range plan.Outputs {

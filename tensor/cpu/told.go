@@ -17,14 +17,17 @@ func (d *Device) TraceSteps(f func(device.Step)) {
 	d.told = f
 }
 
-// tell tells of the i-th step of c, which began at start.
-func (d *Device) tell(c *compiled, i int, start time.Time) {
+// tell tells of the i-th step of c, which began at start, and returns when it ended: the
+// next one begins then. So the clock is read once a step, and telling of a step counts as
+// the next one's time.
+func (d *Device) tell(c *compiled, i int, start time.Time) (end time.Time) {
 	took := time.Since(start)
+	end = start.Add(took)
 	if d.trace != nil {
 		d.trace(c.plan, i, took)
 	}
 	if d.told == nil {
-		return
+		return end
 	}
 	if c.told == nil { // told of for the first time
 		c.told = make([]device.Step, len(c.plan.Steps))
@@ -35,6 +38,7 @@ func (d *Device) tell(c *compiled, i int, start time.Time) {
 	s := c.told[i]
 	s.Began, s.Took = start, took
 	d.told(s)
+	return end
 }
 
 // stepOf returns the operations of a step, its bytes, and the shape of its result as the

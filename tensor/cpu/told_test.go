@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
@@ -45,8 +46,13 @@ func TestStepsHaveRecordedShapes(t *testing.T) {
 	} {
 		s := session(t)
 		var got []string
+		var end time.Time
 		device.Of(s.Engine()).(*cpu.Device).TraceSteps(func(step device.Step) {
 			got = append(got, fmt.Sprintf("%v%v%v", step.Ops, step.DType, step.Shape))
+			if step.Took <= 0 || !end.IsZero() && !step.Began.Equal(end) {
+				t.Errorf("%s: a step took %v from %v on, the one before ended at %v", c.what, step.Took, step.Began, end)
+			}
+			end = step.Began.Add(step.Took)
 		})
 		s.Scope(func(sc *tensor.Scope) { sc.Keep(c.f(s)) })
 		if err := s.Sync(); err != nil {

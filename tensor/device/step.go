@@ -21,6 +21,6 @@ type StepTracer interface {
 	// TraceSteps has f called after each step of the programs that begin from now on,
 	// while the device is locked; f calls no method of the device. nil ends that: once
 	// TraceSteps has returned, the f before is not called any more. Steps that are told
-	// cost two readings of the clock each.
+	// cost one or two readings of the clock each.
 	TraceSteps(f func(Step))
 }

@@ -17,8 +17,9 @@ import (
 // answers late, and one that hangs does not answer. One goroutine at a time uses a
 // Monitor.
 type Monitor struct {
-	conn ipc.Conn
-	addr string
+	conn  ipc.Conn
+	addr  string
+	spare *WorkerReport // see Reuse
 }
 
 // NewMonitor connects to the dispatcher at addr. It uses the options Transport, Secret
@@ -34,7 +35,7 @@ func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, e
 	if err != nil {
 		return nil, err
 	}
-	return &Monitor{conn, addr}, nil
+	return &Monitor{conn: conn, addr: addr}, nil
 }
 
 // Status asks the dispatcher at addr once, with the options of NewMonitor.
@@ -134,9 +135,12 @@ func (m *Monitor) Program(ctx context.Context, session uint64) (*SessionProgram,
 	}
 }
 
+// Reuse gives back a report of Next, whose memory a later one has.
+func (m *Monitor) Reuse(r *WorkerReport) { m.spare = r }
+
 // Next waits for the next answer: Counters of the dispatcher, a *Training that it knows,
-// or a *WorkerReport. It
-// returns ctx's error if ctx is done before. A Fail of the dispatcher is an error.
+// or a *WorkerReport, which is the caller's until it is given to Reuse. It returns ctx's
+// error if ctx is done before. A Fail of the dispatcher is an error.
 func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	msg, err := m.conn.Recv(ctx)
 	if err != nil {
@@ -145,12 +149,16 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 	defer m.conn.Release()
 	ipc.CloseFiles(msg.Files)
 	var reply wire.StatusReply
-	report, training, shown := new(WorkerReport), new(Training), new(wire.Shown)
+	training, shown := new(Training), new(wire.Shown)
 	switch msg.Kind {
 	case wire.KindStatusReply:
 		err = wire.Parse(msg.Body, &reply)
 		answer = reply.Counters
 	case wire.KindWatched:
+		report := m.spare
+		if m.spare = nil; report == nil {
+			report = new(WorkerReport)
+		}
 		err = wire.Parse(msg.Body, report)
 		answer = report
 	case wire.KindTraining:

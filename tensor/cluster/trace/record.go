@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,8 @@ type Recorder struct {
 	client *traced // the client in this process; nil for none
 	early  []receipt
 	ops    []tensor.Op
+	args   []arg             // of the event that is written
+	titles map[titled]string // of steps and programs
 	shapes map[uint64]string // of ShapeText, by Event.Shape
 	stop   context.CancelFunc
 	over   chan struct{}
@@ -91,8 +94,28 @@ type receipt struct {
 	entry   entry
 }
 
-// maxShapes bounds the texts of shapes that are kept.
-const maxShapes = 1 << 12
+// titled is what the name of an event is made of: the event's fields of these names.
+type titled struct {
+	kind uint8
+	what uint64
+}
+
+// maxKept bounds the names that are kept, and the texts of shapes.
+const maxKept = 1 << 12
+
+// kept returns the text of a key, which it makes where the key is new. Programs that run
+// again and again have few.
+func kept[K comparable](texts map[K]string, key K, text func() string) string {
+	s, ok := texts[key]
+	if !ok {
+		s = text()
+		if len(texts) == maxKept {
+			clear(texts)
+		}
+		texts[key] = s
+	}
+	return s
+}
 
 // maxEarly bounds the receipts that are kept: what comes while a session opens.
 const maxEarly = 1 << 12
@@ -104,7 +127,7 @@ func Start(ctx context.Context, m *client.Monitor, o *Options) (*Recorder, error
 		return nil, fmt.Errorf("trace: %w: expected a Trace or a Log, and MaxBytes of at least 0", ipc.ErrBadOption)
 	}
 	r := &Recorder{writer: newWriter(o.Trace, o.Log, cmp.Or(o.MaxBytes, DefaultMaxBytes)), begin: time.Now(), monitor: m,
-		workers: map[string]*worker{}, shapes: map[uint64]string{}, over: make(chan struct{})}
+		workers: map[string]*worker{}, titles: map[titled]string{}, shapes: map[uint64]string{}, over: make(chan struct{})}
 	if err := r.round(ctx, patience); err != nil {
 		return nil, err
 	}
@@ -235,8 +258,10 @@ func (r *Recorder) round(ctx context.Context, wait time.Duration) error {
 			if x == nil || x.asked.IsZero() {
 				continue
 			}
+			more := a.More
 			r.answer(x, a)
-			if a.More {
+			r.monitor.Reuse(a)
+			if more {
 				if err := r.ask(ctx, a.Worker, x); err != nil {
 					return err
 				}
@@ -325,7 +350,9 @@ func (r *Recorder) at(x *worker, ns uint64) int64 { return since(r.begin, ns-uin
 
 // flow is the id of the arrow of a client's message.
 func flow(session uint64, e *client.Event) string {
-	return fmt.Sprintf("%d.%s.%d", session, e.Message(), e.Number())
+	b := strconv.AppendUint(make([]byte, 0, 64), session, 10)
+	b = append(append(append(b, '.'), e.Message()...), '.')
+	return string(strconv.AppendUint(b, uint64(e.Number()), 10))
 }
 
 // event writes one event of a worker. Events that ended before the trace began are left
@@ -334,23 +361,25 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 	if r.at(x, e.Begin)+int64(e.Took) < 0 {
 		return
 	}
-	out := entry{phase: 'X', at: r.at(x, e.Begin), took: int64(e.Took), process: x.process, thread: threadMessages,
-		args: []arg{{key: "session", n: e.Session}, {key: "bytes", n: e.Bytes}}}
+	r.args = append(r.args[:0], arg{key: "session", n: e.Session}, arg{key: "bytes", n: e.Bytes})
+	out := entry{phase: 'X', at: r.at(x, e.Begin), took: int64(e.Took), process: x.process, thread: threadMessages, args: r.args}
 	switch e.Kind {
 	case client.EventMessage:
 		out.name, out.cat = e.Message(), catMessage
 	case client.EventAside:
 		out.name, out.cat, out.thread = e.Message(), catMessage, threadParallel
 	case client.EventProgram, client.EventCompile:
-		out.name, out.cat = fmt.Sprintf("program %08x", uint32(e.What>>32)), catProgram
-		if e.Kind == client.EventCompile {
-			out.name, out.cat = fmt.Sprintf("compile %08x", uint32(e.What>>32)), catCompile
+		verb := "program"
+		if out.cat = catProgram; e.Kind == client.EventCompile {
+			verb, out.cat = "compile", catCompile
 		}
+		out.name = kept(r.titles, titled{uint8(e.Kind), e.What}, func() string { return fmt.Sprintf("%s %08x", verb, uint32(e.What>>32)) })
 		out.args[1].key = "instructions"
 	case client.EventStep:
-		out.name, out.cat = r.stepName(e), catStep
-		if shape := r.shapeOf(e); shape != "" {
-			out.args = append(out.args, arg{key: "shapes", text: shape})
+		out.name, out.cat = kept(r.titles, titled{uint8(e.Kind), e.What}, func() string { return r.stepName(e) }), catStep
+		if shape := kept(r.shapes, e.Shape, e.ShapeText); shape != "" {
+			r.args = append(r.args, arg{key: "shapes", text: shape})
+			out.args = r.args
 		}
 	case client.EventCollective, client.EventOverlapped:
 		out.name, out.cat = "unknown collective", catCollective
@@ -359,7 +388,8 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 			out.name = k.String()
 		}
 		if way := way.String(); way != "" {
-			out.args = append(out.args, arg{key: "path", text: way})
+			r.args = append(r.args, arg{key: "path", text: way})
+			out.args = r.args
 		}
 	default:
 		return // of a newer worker
@@ -385,20 +415,6 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 	case c.session == e.Session && c.first(r) == x:
 		r.put(&arrow)
 	}
-}
-
-// shapeOf returns the shape of a step's result in words. Programs that run again and
-// again have few.
-func (r *Recorder) shapeOf(e *client.Event) string {
-	text, ok := r.shapes[e.Shape]
-	if !ok {
-		text = e.ShapeText()
-		if len(r.shapes) == maxShapes {
-			clear(r.shapes)
-		}
-		r.shapes[e.Shape] = text
-	}
-	return text
 }
 
 // first returns the worker that receives the client's messages.
@@ -473,22 +489,27 @@ func (r *Recorder) takeFrom(c *traced, last bool) {
 // clientEvent writes one event of a client.
 func (r *Recorder) clientEvent(c *traced, e *client.Event) {
 	out := entry{cat: catClient, phase: 'X', at: since(r.begin, e.Begin), took: int64(e.Took), process: c.process, thread: threadMessages}
+	r.args = r.args[:0]
 	switch e.Kind {
 	case client.EventSent:
-		out.name, out.args = "send "+e.Message(), []arg{{key: "bytes", n: e.Bytes}}
+		out.name = kept(r.titles, titled{uint8(e.Kind), uint64(uint32(e.What))}, func() string { return "send " + e.Message() })
+		r.args = append(r.args, arg{key: "bytes", n: e.Bytes})
 	case client.EventSubmit:
-		out.name, out.args = "submit", []arg{{key: "run", n: e.What}}
+		out.name = "submit"
+		r.args = append(r.args, arg{key: "run", n: e.What})
 	case client.EventWait:
-		out.name, out.cat, out.args = "wait for the answer", catWait, []arg{{key: "run", n: e.What}}
+		out.name, out.cat = "wait for the answer", catWait
+		r.args = append(r.args, arg{key: "run", n: e.What})
 	case client.EventUpload, client.EventRead, client.EventFree:
-		out.name = "free"
+		out.name, out.phase = "free", 'i'
 		if e.Kind == client.EventUpload {
 			out.name = "upload"
 		} else if e.Kind == client.EventRead {
 			out.name = "read"
 		}
-		out.phase, out.args = 'i', []arg{{key: "tensors", n: e.What}, {key: "bytes", n: e.Bytes}}
+		r.args = append(r.args, arg{key: "tensors", n: e.What}, arg{key: "bytes", n: e.Bytes})
 	}
+	out.args = r.args
 	r.put(&out)
 	if e.Kind == client.EventSent && e.Number() > 0 && c.session != 0 {
 		r.put(&entry{name: "message", cat: catFlow, phase: 's', at: out.at, process: c.process, thread: threadMessages, id: flow(c.session, e)})

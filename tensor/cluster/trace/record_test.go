@@ -15,7 +15,7 @@ func TestWindow(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	for _, ahead := range []int64{0, 5000 * ms, -5000 * ms} { // the worker's clock
 		var file strings.Builder
-		r := &Recorder{writer: newWriter(&file, nil, 1<<20), begin: time.Now(), shapes: map[uint64]string{}}
+		r := &Recorder{writer: newWriter(&file, nil, 1<<20), begin: time.Now(), titles: map[titled]string{}, shapes: map[uint64]string{}}
 		x := &worker{process: r.process("worker w0", "messages"), known: true, far: ahead != 0, ahead: ahead}
 		var want []string
 		for i, c := range []struct {

@@ -31,6 +31,7 @@ type monitor struct {
 	traffic       traffic  // of sessions that have ended
 
 	log  []wire.Event // a ring: event i is at i%logSize; nil while none is wanted
+	told []wire.Event // of the last answer; memory for the next one
 	next uint64       // number of the next event
 	from uint64       // number of the oldest event that is kept
 
@@ -105,7 +106,7 @@ func (m *monitor) message(u *usage, aside bool, began time.Time, kind uint32, se
 	}
 	m.event(event, session, began, took, wire.Numbered(kind, number), uint64(n))
 	if end.After(m.until) {
-		m.on, m.log = false, nil
+		m.on, m.log, m.told = false, nil, nil
 	}
 }
 
@@ -178,13 +179,17 @@ func (m *monitor) start(events bool) (now time.Time) {
 	return now
 }
 
-// events appends the events from number since on, at most limit. It returns the number of
-// the first one and whether there are more.
-func (m *monitor) events(dst []wire.Event, since uint64, limit int) (out []wire.Event, first uint64, more bool) {
+// events returns the events from number since on, at most limit, in memory that the next
+// call uses again, the number of the first one and whether there are more.
+func (m *monitor) events(since uint64, limit int) (out []wire.Event, first uint64, more bool) {
 	first = min(max(since, m.from), m.next)
-	i := first
-	for ; i < m.next && len(dst) < limit; i++ {
-		dst = append(dst, m.log[i%logSize])
+	end := min(m.next, first+uint64(limit))
+	m.told = m.told[:0]
+	for i := first; i < end; {
+		part := m.log[i%logSize:]
+		part = part[:min(uint64(len(part)), end-i)]
+		m.told = append(m.told, part...)
+		i += uint64(len(part))
 	}
-	return dst, first, i < m.next
+	return m.told, first, end < m.next
 }

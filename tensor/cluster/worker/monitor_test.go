@@ -38,4 +38,22 @@ func TestWatchKeepsTheLast(t *testing.T) {
 	if w.from != more || w.next != logSize+more || w.log[w.from%logSize].What != more {
 		t.Errorf("events %d to %d, the first %+v", w.from, w.next, w.log[w.from%logSize])
 	}
+	// Answers take them across the end of the ring, and begin with the oldest.
+	const limit = 1000
+	for since, next := uint64(0), uint64(more); next < w.next; {
+		got, first, left := w.events(since, limit)
+		if first != next || len(got) != int(min(limit, w.next-next)) || left != (next+limit < w.next) {
+			t.Fatalf("since %d: %d events from %d on, more: %v; expected them from %d on", since, len(got), first, left, next)
+		}
+		for i, e := range got {
+			if e.What != next+uint64(i) {
+				t.Fatalf("event %d is %+v", next+uint64(i), e)
+			}
+		}
+		next += uint64(len(got))
+		since = next
+	}
+	if got, first, left := w.events(w.next+5, limit); len(got) > 0 || first != w.next || left {
+		t.Errorf("of those to come: %d events from %d on, more: %v", len(got), first, left)
+	}
 }

@@ -21,7 +21,7 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 	now := w.monitor.start(ask.Events)
 	reply := wire.Watched{Ask: ask.Ask, Worker: w.name, Now: w.monitor.clock(now), Counters: w.watchedCounters(), Sessions: w.watchedSessions()}
 	if ask.Events {
-		reply.Events, reply.First, reply.More = w.monitor.events(nil, ask.Since, wire.MaxEvents)
+		reply.Events, reply.First, reply.More = w.monitor.events(ask.Since, wire.MaxEvents)
 	}
 	return w.out.send(ctx, wire.KindWatched, &reply)
 }
