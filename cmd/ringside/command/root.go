@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -152,7 +153,7 @@ func Main(ctx context.Context, root *cobra.Command) int {
 	if unknown && !strings.Contains(err.Error(), "\n") { // no command has a name like it
 		err = fmt.Errorf("%w; see %s --help", err, root.Name())
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "ringside: %s\n", printable(err.Error()))
+	fmt.Fprintf(root.ErrOrStderr(), "ringside: %s\n", printable(err.Error())+whoSet(cmd, err))
 	if !typed && !unknown {
 		return 1
 	}
@@ -274,9 +275,37 @@ func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 			if e := flags.Set(f.Name, v); e != nil && err == nil {
 				err = usagef("%s=%q: %s", name, v, expected(f, e))
 			}
+			if e := flags.SetAnnotation(f.Name, setBy, []string{name}); e != nil && err == nil {
+				err = e
+			}
 		}
 	})
 	return err
+}
+
+// setBy annotates a flag with the variable that set it.
+const setBy = "set by a variable"
+
+// whoSet names the variables that set the flags of cmd which err names: the user typed no
+// such flag.
+func whoSet(cmd *cobra.Command, err error) string {
+	var out string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if by := f.Annotations[setBy]; len(by) > 0 && names(err.Error(), f) {
+			out += fmt.Sprintf(" (--%s is set by %s)", f.Name, by[0])
+		}
+	})
+	return out
+}
+
+// names reports whether a text has a flag's name, or its letter.
+func names(text string, f *pflag.Flag) bool {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if word == "--"+f.Name || f.Shorthand != "" && word == "-"+f.Shorthand {
+			return true
+		}
+	}
+	return false
 }
 
 // logsFrom has logger return one of the level that --log-level names.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -97,6 +99,32 @@ func TestFlagsFromEnvironment(t *testing.T) {
 	flags.Int("steps", 1, "")
 	if err := fromEnv(flags, lookup); err == nil || !strings.Contains(err.Error(), `RINGSIDE_STEPS="many"`) {
 		t.Errorf("error %v, want one that names the variable and its value", err)
+	}
+}
+
+// TestVariableNamed: an error about a flag that a variable set names the variable, one
+// about a flag that was typed or about another flag does not.
+func TestVariableNamed(t *testing.T) {
+	for _, c := range []struct {
+		variable, value string
+		args            []string
+		says            string
+	}{
+		{"RINGSIDE_LOG_LEVEL", "loud", []string{"up"}, `--log-level "loud": expected debug, info, warn or error (--log-level is set by RINGSIDE_LOG_LEVEL)`},
+		{"RINGSIDE_LOG_LEVEL", "debug", []string{"up", "--log-level", "loud"}, `--log-level "loud": expected debug, info, warn or error`},
+		{"RINGSIDE_WORKERS", "0", []string{"up"}, "-n 0: expected 1 to 1024 workers (--workers is set by RINGSIDE_WORKERS)"},
+		{"RINGSIDE_WORKERS", "2", []string{"up", "--log-level", "loud"}, `--log-level "loud": expected debug, info, warn or error`},
+	} {
+		t.Setenv(c.variable, c.value)
+		root := NewRootCommand()
+		var said bytes.Buffer
+		root.SetOut(io.Discard)
+		root.SetErr(&said)
+		root.SetArgs(c.args)
+		if code := Main(t.Context(), root); code != 2 || said.String() != "ringside: "+c.says+"\n" {
+			t.Errorf("%s=%s, %q: %d, %q; expected 2 and %q", c.variable, c.value, c.args, code, said.String(), c.says)
+		}
+		os.Unsetenv(c.variable)
 	}
 }
 
