@@ -134,7 +134,8 @@ func beside(path string) (*os.File, error) {
 		return nil, fmt.Errorf("safetensors: write %s: the folder %s is not there: %w", plain.Name(path), plain.Name(dir), fs.ErrNotExist)
 	}
 	if err != nil {
-		if of := (*fs.PathError)(nil); errors.As(err, &of) { // which names the temporary file
+		// The error names the temporary file, which nobody knows.
+		if of := (*fs.PathError)(nil); errors.As(err, &of) {
 			err = fmt.Errorf("making a file in the folder %s: %w", plain.Name(dir), of.Err)
 		}
 		return nil, fmt.Errorf("safetensors: write %s: %w", plain.Name(path), limits.Written(path, err))
