@@ -136,16 +136,21 @@ A peer that signs has a key, and gives its public key, which put prints, to thos
 
 func (f *putFlags) run(cmd *cobra.Command) error {
 	ways := 0
-	for _, way := range []bool{f.update != "", f.from != "" && f.to != "", f.torch != ""} {
+	for _, way := range []bool{f.update != "", f.from != "" || f.to != "", f.torch != ""} {
 		if way {
 			ways++
 		}
 	}
-	if ways != 1 || f.torch != "" && f.residual != "" {
+	if ways != 1 || (f.from == "") != (f.to == "") || f.torch != "" && f.residual != "" {
 		return usagef("expected --update, or --from and --to, or --torch without --residual")
 	}
 	if err := given(cmd, "window", "uid"); err != nil {
 		return err
+	}
+	if before, err := os.Stat(f.from); err == nil {
+		if after, err := os.Stat(f.to); err == nil && os.SameFile(before, after) {
+			return usagef("--from and --to are the same file, %s: expected the model before and after a peer's steps", plain.Name(f.from))
+		}
 	}
 	m, err := readManifest(f.manifest)
 	if err != nil {

@@ -592,6 +592,9 @@ func TestGatherPlanRefused(t *testing.T) {
 
 // TestGatherNumbers: window and peer 0 exist, so neither is taken for granted.
 func TestGatherNumbers(t *testing.T) {
+	const ways = "expected --update, or --from and --to, or --torch without --residual"
+	model := filepath.Join(t.TempDir(), "model")
+	writeModel(t, model, 0)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -602,6 +605,10 @@ func TestGatherNumbers(t *testing.T) {
 		{[]string{"overlap", "--aggregate", "a"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--uid", "1"}, "--window: expected the number of the window"},
 		{[]string{"put", "--update", "u", "--window", "1"}, "--uid: expected the number of this peer"},
+		{[]string{"put", "--from", model, "--to", model, "--uid", "1", "--window", "1"},
+			"--from and --to are the same file, " + model + ": expected the model before and after a peer's steps"},
+		{[]string{"put", "--from", model, "--uid", "1", "--window", "1"}, ways},
+		{[]string{"put", "--update", "u", "--from", model, "--uid", "1", "--window", "1"}, ways},
 	} {
 		var usage *usageError
 		if _, _, err := execute(t, append([]string{"gather"}, c.args...)...); !errors.As(err, &usage) || err.Error() != c.want {
