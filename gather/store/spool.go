@@ -26,7 +26,10 @@ func NewSpool(dir string) (*Spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: spool: %w", plain.Path(err))
 	}
-	return &Spool{dir}, errors.Join(f.Close(), os.Remove(f.Name()))
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return nil, fmt.Errorf("store: spool: %w", plain.Path(err))
+	}
+	return &Spool{dir}, nil
 }
 
 // Create makes a file of the spool, in place of one of that name.
