@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -103,7 +104,11 @@ func TestFlightOfLanes(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := hangGuard(t)
+		var begun sync.WaitGroup
+		begun.Add(len(groups))
 		errs := each(groups, func(g *Group) error {
+			begin := sync.OnceFunc(begun.Done)
+			defer begin()
 			x, before, after := make([]int32, 3), (g.Rank()+3)%4, (g.Rank()+1)%4
 			for range flightCalls {
 				w := SendTagAsync(ctx, g, x, after, 7)
@@ -114,17 +119,16 @@ func TestFlightOfLanes(t *testing.T) {
 					return err
 				}
 			}
-			// No rank fails before all have come here.
-			if err := g.Barrier(ctx); err != nil {
-				return err
-			}
 			long := RecvTagAsync(ctx, g, make([]int32, 9), AnyRank, 9)
+			short := RecvTagAsync(ctx, g, make([]int32, 4), 2, 8) // of rank 1 another length
+			begin()
 			if g.Rank() == 2 {
+				begun.Wait() // no rank fails before all have begun both
 				if err := SendTag(ctx, g, x, 1, 8); err != nil {
 					return err
 				}
 			}
-			_, err := RecvTag(ctx, g, make([]int32, 4), 2, 8) // of rank 1 another length
+			err := short.Wait(ctx)
 			if other := long.Wait(ctx); errors.As(err, new(*Error)) && flightOf(other) != flightOf(err) {
 				t.Errorf("rank %d: %v, and %v", g.Rank(), err, other)
 			}
