@@ -511,6 +511,38 @@ def _unary(o: Op) -> Any:
     return f
 
 
+_affine = _ops.Known()  # what affine results in, and the head of the call of w.T
+_pack_affine = struct.Struct("<qqqqqqqqqqqqq").pack
+
+
+def affine(x: Any, w: Tensor, b: Tensor) -> Tensor:
+    """Returns x @ w.T + b with w of two dims. Where the result is known the three operations
+    are recorded without tensors of Python for the first two."""
+    if x.__class__ is not Tensor:
+        return x @ w.T + b
+    s, key = x._s, (x._d, w._d, b._d)
+    known = _affine.get(key)
+    if known is None or not s._plain or w._s is not s or b._s is not s:
+        y = x @ w.T + b
+        if None not in key and len(w._d[1]) == 2:
+            _affine.learn(key, (y._describe(), _ops.head(PERMUTE.number, 1, 2)))
+        return y
+    d, turn = known
+    turned, product, h, flags = s._next(), s._next(), s._next(), state.flags
+    call = _pack_affine(turn | flags, turned, w._h, 1, 0, MATMUL.tt | flags, product, x._h, turned, ADD.tt | flags, h, product, b._h)
+    t = _new(Tensor)
+    t._s = s
+    t._h = h
+    t._d = d
+    t.__del__ = partial(s._drop, h)
+    # Both lines are done as a whole, as they call no function: see Session._hand.
+    s._calls += (call,)
+    s._dead += (turned, product)
+    if h & 63 < 3:
+        s._hand()
+    return t
+
+
 def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
     """Records a call ahead, whose result has number h."""
     t = _new(Tensor)
@@ -715,9 +747,12 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         if s._ahead and (len(args) == 1 or all_of(s, args)):
             d, head, pack = found
             h = s._next()
-            return _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
+            t = _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
+            if not o.ahead:
+                s._hand()  # while the line that records it is under way
+            return t
     args = _operands(args)
-    s, words, fmt, numbers, sure = session, [], "", 0, o.ahead
+    s, words, fmt, numbers, sure = session, [], "", 0, True
     for i, x in enumerate(args):
         if x.__class__ is Tensor:
             s = s or x._s
@@ -1145,7 +1180,7 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     single = xs.__class__ is Tensor
     ts = [xs] if single else list(xs)
     handle_of(loss, "loss")
-    ids = _ops.pack([handle_of(t, "one of xs") for t in ts])
+    ids = _ops.pack([t._h if t.__class__ is Tensor else handle_of(t, "one of xs") for t in ts])
     of = 0 if grad_output is None else handle_of(grad_output, "grad_output")
     out = (ctypes.c_int64 * len(ts))()
     s = loss._s
@@ -1157,6 +1192,6 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
             raise _fail(n, loss, grad_output, *ts)
 
     gs = made_all(s, out, call)
-    for g, x in zip(gs, ts):
-        g._d = x._d
+    for g, t in zip(gs, ts):
+        g._d = t._d
     return gs[0] if single else gs

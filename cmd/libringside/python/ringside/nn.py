@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from ringside import _functions as f
 from ringside import random
 from ringside._session import no_grad
-from ringside._tensor import Tensor, asarray
+from ringside._tensor import Tensor, affine, asarray
 from ringside.errors import ShapeError
 
 __all__ = [
@@ -139,8 +139,7 @@ class Linear(Module):
         self.bias = _uniform(bound, out_features) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x @ self.weight.T
-        return y if self.bias is None else y + self.bias
+        return x @ self.weight.T if self.bias is None else affine(x, self.weight, self.bias)
 
     def describe(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"

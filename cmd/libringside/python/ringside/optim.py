@@ -91,7 +91,7 @@ class Optimizer:
                 raise KeyError(f"gradients of {', '.join(map(str, more))}, which the optimizer has no parameters of: it has {', '.join(self._params)}")
             grads = [grads.get(name) for name in self._params]
         grads = [grads] if grads.__class__ is Tensor else list(grads)  # grad() of one tensor returns one
-        ids = _ops.pack([0 if g is None else handle_of(g, "a gradient") for g in grads])
+        ids = _ops.pack([0 if g is None else g._h if g.__class__ is Tensor else handle_of(g, "a gradient") for g in grads])
         self._number(self._s._lib.ringside_step(self._handle, lr, clip, ids, len(grads)), *grads)
 
     def zero_grad(self) -> None:

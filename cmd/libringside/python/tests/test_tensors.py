@@ -728,9 +728,9 @@ def test_interrupts_lose_no_tensor():
         signal.signal(signal.SIGALRM, handler)
         with rs.session(in_process=True) as s:
             model, x, y = rs.nn.Linear(8, 1), rs.ones((4, 8)), np.ones((4, 1), np.float32)
-            optimizer = rs.optim.AdamW(model)
+            optimizer, first = rs.optim.AdamW(model), rs.asarray(np.zeros(4, np.int64))
             def step(own):
-                loss = ((model(x) - rs.asarray(y) * 2.0) ** 2.0).mean()
+                loss = ((model(x) - rs.asarray(y) * 2.0) ** 2.0).mean() + rs.nn.cross_entropy(x, first)
                 if own:
                     optimizer.step(rs.grad(loss, list(optimizer.params.values())))
                 else:
@@ -953,3 +953,46 @@ def test_many_drops():
         assert y.tolist() == [20001.0] * 4
         s.flush(wait=True)
         assert s.stats["live"] < 1000 and s.stats["held"] == 2, s.stats
+
+
+def test_layers_as_by_operators():
+    """A linear layer has the bits and the gradients of x @ w.T + b, the first time and when
+    its result is known, and keeps nothing in between."""
+    with rs.session(in_process=True) as s:
+        for dtype in (rs.float32, rs.float64, rs.bfloat16):
+            for shape in ((4, 8), (2, 3, 8)):
+                layer = rs.nn.Linear(8, 5)
+                w, b = (rs.astype(p, dtype).detach().requires_grad_() for p in (layer.weight, layer.bias))
+                layer.weight, layer.bias = w, b
+                x = rs.astype(rs.random.normal(shape), dtype)
+                held = []
+                for _ in range(4):
+                    y, z = layer(x), x @ w.T + b
+                    assert y.shape == z.shape == (*shape[:-1], 5) and y.dtype == z.dtype == dtype
+                    assert y.tolist() == z.tolist()
+                    for g, h in zip(rs.grad(y.sum(), [w, b]), rs.grad(z.sum(), [w, b])):
+                        assert g.tolist() == h.tolist()
+                    with rs.no_grad():
+                        assert not layer(x).requires_grad
+                    with rs.scope():
+                        assert layer(x).tolist() == z.tolist()
+                    del y, z, g, h
+                    held.append(s.stats["held"])
+                assert held[1] == held[-1], held
+        with pytest.raises(rs.RingsideError, match="matmul"):
+            layer(rs.ones((4, 7)))
+        with rs.session(in_process=True), pytest.raises(rs.RingsideError, match="different sessions"):
+            layer(rs.astype(rs.ones((2, 3, 8)), dtype))
+
+
+def test_lines_of_known_operations():
+    """An operation whose operands are as before names the line that recorded it, when it
+    fails, not that of the first one."""
+    with rs.session(in_process=True) as s:
+        x = rs.ones((3, 4))
+        for at in (1, 2, 0):
+            assert rs.take(x, rs.asarray(np.array([at])), axis=0).shape == (1, 4)
+        y = rs.take(x, rs.asarray(np.array([7])), axis=0)
+        line = sys._getframe().f_lineno - 1
+        with pytest.raises(IndexError, match=f"test_tensors.py:{line}\\)"):
+            y.numpy()
