@@ -516,15 +516,15 @@ _pack_affine = struct.Struct("<qqqqqqqqqqqqq").pack
 
 
 def affine(x: Any, w: Tensor, b: Tensor) -> Tensor:
-    """Returns x @ w.T + b with w of two dims. Where the result is known the three operations
-    are recorded without tensors of Python for the first two."""
+    """Returns x @ w.T + b. Where w has two dims, x no fewer, and the result is known, the
+    three operations are recorded without tensors of Python for the first two."""
     if x.__class__ is not Tensor:
         return x @ w.T + b
     s, key = x._s, (x._d, w._d, b._d)
     known = _affine.get(key)
     if known is None or not s._plain or w._s is not s or b._s is not s:
         y = x @ w.T + b
-        if None not in key and len(w._d[1]) == 2:
+        if None not in key and len(w._d[1]) == 2 <= len(x._d[1]):
             _affine.learn(key, (y._describe(), _ops.head(PERMUTE.number, 1, 2)))
         return y
     d, turn = known

@@ -960,7 +960,7 @@ def test_layers_as_by_operators():
     its result is known, and keeps nothing in between."""
     with rs.session(in_process=True) as s:
         for dtype in (rs.float32, rs.float64, rs.bfloat16):
-            for shape in ((4, 8), (2, 3, 8)):
+            for shape in ((8,), (4, 8), (2, 3, 8)):
                 layer = rs.nn.Linear(8, 5)
                 w, b = (rs.astype(p, dtype).detach().requires_grad_() for p in (layer.weight, layer.bias))
                 layer.weight, layer.bias = w, b
