@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -15,6 +16,7 @@ type held struct {
 	claims int     // of the caller and of results; without any it is freed
 	born   int64   // how many the session had made with it
 	in     []*held // what it claims
+	spent  bool    // its graph is gone: its gradients have been computed
 	old    []*tensor.Tensor
 }
 
@@ -56,7 +58,7 @@ func (h *held) release() {
 // forget ends the claims of a graph whose gradients have been computed.
 func (h *held) forget() {
 	in := h.in
-	h.in = nil
+	h.in, h.spent = nil, h.spent || len(in) > 0
 	for _, x := range in {
 		x.release()
 	}
@@ -68,6 +70,26 @@ const (
 	gradCreate = 2 // the gradients have a graph themselves
 	gradZeros  = 4 // zeros where the loss does not depend on a tensor
 )
+
+// retainAdvice is for gradients whose graph is gone, or a part of it.
+const retainAdvice = "retain_graph=True in the call that computes the first gradients keeps a graph for others"
+
+// graphOf returns a loss whose graph is there.
+func (s *session) graphOf(loss int64) (*held, error) {
+	l, err := s.get(loss)
+	if err == nil && l.spent {
+		err = fmt.Errorf("%w: the graph of the loss, whose gradients have been computed; %s", tensor.ErrReleased, retainAdvice)
+	}
+	return l, err
+}
+
+// advised says what keeps a graph, if err is that a part of it is gone.
+func advised(err error) error {
+	if errors.Is(err, tensor.ErrReleased) {
+		return fmt.Errorf("%w; %s", err, retainAdvice)
+	}
+	return err
+}
 
 // gradOptions returns what flags ask for; output is a tensor's number, or 0.
 func (s *session) gradOptions(output int64, flags int) (*autograd.Options, error) {
@@ -84,7 +106,7 @@ func (s *session) gradOptions(output int64, flags int) (*autograd.Options, error
 
 // grad returns the gradients of a loss with respect to xs.
 func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, error) {
-	l, err := s.get(loss)
+	l, err := s.graphOf(loss)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +120,7 @@ func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, erro
 	}
 	s.work *= 3 // each product has two more
 	gs, err := autograd.GradWith(o, l.t, ts...)
-	if err = s.end(err); err != nil {
+	if err = s.end(advised(err)); err != nil {
 		return nil, err
 	}
 	out := make([]int64, len(gs))
@@ -132,7 +154,7 @@ func (s *session) all(ids []int64) ([]*held, []*tensor.Tensor, error) {
 
 // backward adds the gradients of a loss to those of its leaves.
 func (s *session) backward(loss, output int64, flags int) error {
-	l, err := s.get(loss)
+	l, err := s.graphOf(loss)
 	if err != nil {
 		return err
 	}
@@ -141,7 +163,7 @@ func (s *session) backward(loss, output int64, flags int) error {
 		return err
 	}
 	s.work *= 3
-	if err := s.end(autograd.BackwardWith(o, l.t)); err != nil {
+	if err := s.end(advised(autograd.BackwardWith(o, l.t))); err != nil {
 		return err
 	}
 	if flags&(gradRetain|gradCreate) == 0 {

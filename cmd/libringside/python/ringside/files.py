@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Iterable, Mapping
 
-from ringside import _native, _ops
+from ringside import _functions, _native, _ops  # noqa: F401 the first has the methods of tensors
 from ringside._session import Session, current_session, whole
 from ringside._tensor import Tensor, made, one_session
 

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ringside import _native, _ops
+from ringside import _functions, _native, _ops  # noqa: F401 the first has the methods of tensors
 from ringside._session import whole
 from ringside._tensor import Tensor, _fail, handle_of, made_all, one_session
 from ringside.errors import DTypeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ringside import dtypes
+from ringside import _functions, dtypes  # noqa: F401 the first has the methods of tensors
 from ringside._ops import op
 from ringside._session import current_session
 from ringside._tensor import Tensor, apply, dims_of

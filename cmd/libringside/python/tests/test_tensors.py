@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import itertools
 import os
 import pickle
 import signal
@@ -996,3 +997,44 @@ def test_lines_of_known_operations():
         line = sys._getframe().f_lineno - 1
         with pytest.raises(IndexError, match=f"test_tensors.py:{line}\\)"):
             y.numpy()
+
+
+@pytest.mark.parametrize("module", ["random", "files", "optim", "nn", "train", "gt", "errors", "dtypes"])
+def test_any_module_first(module):
+    """Tensors have their methods whichever module of the package is imported first."""
+    run(f"""
+        import ringside.{module}
+        import ringside as rs
+        x = rs.random.normal((2, 3))
+        assert x.sum().shape == () and x.reshape((6,)).mean().shape == ()
+    """)
+    run(f"""
+        from ringside import {module}, random
+        assert random.uniform((2, 3)).sum().shape == ()
+    """)
+
+
+def test_gradients_twice(session):
+    """The graph of a loss is gone after its gradients, whether something was read since or
+    not, and the error says what keeps it."""
+    for read in (False, True):
+        w = rs.ones(3).requires_grad_()
+        def twice(first, second, **keep):
+            loss = (w * w).sum()
+            first(loss, **keep)
+            if read:
+                loss.item()
+            second(loss)
+        ways = [lambda l, **keep: l.backward(**keep), lambda l, **keep: rs.grad(l, w, **keep)]
+        for first, second in itertools.product(ways, ways):
+            with pytest.raises(rs.errors.Released, match="retain_graph=True"):
+                twice(first, second)
+            twice(first, second, retain_graph=True)
+        leaf = rs.ones(()).requires_grad_()
+        leaf.backward()
+        leaf.backward()
+        assert leaf.grad.item() == 2
+        h = w * 2.0
+        one, two = h.sum(), (h * h).sum()
+        one.backward()
+        two.backward()  # which has a graph of its own

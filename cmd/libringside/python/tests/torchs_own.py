@@ -79,7 +79,11 @@ def load(backend, size, folder):
 
 
 def run(backend, size, out, names):
-    folder = tempfile.mkdtemp(prefix="ringside-torch-")
+    with tempfile.TemporaryDirectory(prefix="ringside-torch-") as folder:
+        run_in(folder, backend, size, out, names)
+
+
+def run_in(folder, backend, size, out, names):
     cases = load(backend, size, folder)
     outcomes = {}
     for name in names or sorted(n for n in dir(cases) if n.startswith("test_")):
