@@ -120,7 +120,8 @@ func TestFlightOfLanes(t *testing.T) {
 				}
 			}
 			long := RecvTagAsync(ctx, g, make([]int32, 9), AnyRank, 9)
-			short := RecvTagAsync(ctx, g, make([]int32, 4), 2, 8) // of rank 1 another length
+			// Of rank 1 with another length than what it is sent.
+			short := RecvTagAsync(ctx, g, make([]int32, 4), 2, 8)
 			begin()
 			if g.Rank() == 2 {
 				begun.Wait() // no rank fails before all have begun both

@@ -74,8 +74,8 @@ const (
 // retainAdvice is for gradients whose graph is gone, or a part of it.
 const retainAdvice = "retain_graph=True in the call that computes the first gradients keeps a graph for others"
 
-// graphOf returns a loss whose graph is there.
-func (s *session) graphOf(loss int64) (*held, error) {
+// graphOf returns a loss of s whose graph is there.
+func graphOf(s *session, loss int64) (*held, error) {
 	l, err := s.get(loss)
 	if err == nil && l.spent {
 		err = fmt.Errorf("%w: the graph of the loss, whose gradients have been computed; %s", tensor.ErrReleased, retainAdvice)
@@ -106,7 +106,7 @@ func (s *session) gradOptions(output int64, flags int) (*autograd.Options, error
 
 // grad returns the gradients of a loss with respect to xs.
 func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, error) {
-	l, err := s.graphOf(loss)
+	l, err := graphOf(s, loss)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *session) all(ids []int64) ([]*held, []*tensor.Tensor, error) {
 
 // backward adds the gradients of a loss to those of its leaves.
 func (s *session) backward(loss, output int64, flags int) error {
-	l, err := s.graphOf(loss)
+	l, err := graphOf(s, loss)
 	if err != nil {
 		return err
 	}
