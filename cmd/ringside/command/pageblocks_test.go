@@ -15,6 +15,12 @@ import (
 	"github.com/ringside-go/ringside/collective/testsize"
 )
 
+// otherwise says of a kind of blocks what checks it instead of TestPages.
+type otherwise struct {
+	test   string // a test of Go, or file:text of another test or script
+	cannot string // why nothing runs it
+}
+
 // kinds says what becomes of the blocks of pages. The key is a language, or a page and a
 // language ("picture": none), or a page and how the first line of an indented block
 // begins that is not for a shell. The test is written as in elsewhere.

@@ -31,56 +31,48 @@ const root = "../../.."
 // what a program prints.
 var shellWords = []string{
 	"ringside", "make", "go", "head", "mpirun", "torchrun", "kubectl", "tar", "systemctl", "python3", "env/bin/pip", "./run.sh",
-	"bin/ownmodel", "for", "ls", "tensorboard",
+	"bin/ownmodel", "for", "ls",
 }
 
 // assignment is the values of variables before a command.
 var assignment = regexp.MustCompile(`^([A-Z_]+=\S+ )+`)
 
-// otherwise says of a command of a page what runs it instead of TestPages.
-type otherwise struct {
-	test   string // a test of Go, or file:text of another test or script
-	cannot string // why nothing runs it
-}
+// elsewhere are commands of pages, by how they begin, that TestPages does not run, and
+// what does: a test of Go, or file:text of another test or script. Each must be in a
+// page, and each test must exist.
+var elsewhere = map[string]string{
+	"make demo":                      "TestDemo",
+	"make test":                      ".ci/run:make test",
+	"make python":                    "Makefile:python-test: python ",
+	"python3 -m venv":                "cmd/libringside/python/tests/test_wheel.py:def test_wheel",
+	"env/bin/pip install":            "cmd/libringside/python/tests/test_wheel.py:def test_wheel",
+	"for rank in 0 1":                "cmd/libringside/python/tests/test_pages.py:def test_ranks",
+	"make tables":                    "TestOwnTable",
+	"bin/ownmodel":                   "TestOwnTable",
+	"mpirun -n 4 ./allreduce":        "TestMpirun",
+	"ringside run --hosts":           "TestHosts",
+	"ringside gather run --store s3": "TestT28Gather",
+	"./run.sh":                       "TestBundle",
+	"ringside train --device cuda":   "TestTrainNCCL",
+	"ringside plan dump --session":   "TestPlanDumpSession",
+	"ringside bench step":            "TestBench",
+	"ringside bench torch":           "TestTorch",
+	"ringside bench ddp":             "TestDDP",
+	"ringside bench exact":           "TestExactCost",
+	"ringside bench python":          "TestPython",
+	"ringside bench torch-backend":   "TestBackend",
+	"ringside bench reduce":          "TestPlaneScenarios",
+	"ringside bench collective":      "TestCollectiveHosts",
+	"ringside train ... --hosts 2":   "TestTrainOnTwoHosts",
 
-// elsewhere are commands of pages, by how they begin, that TestPages does not run. Each
-// must be in a page, and each test must exist.
-var elsewhere = map[string]otherwise{
-	"make demo":                      {test: "TestDemo"},
-	"make test":                      {test: ".ci/run:make test"},
-	"make python":                    {test: "Makefile:python-test: python "},
-	"python3 -m venv":                {test: "cmd/libringside/python/tests/test_wheel.py:def test_wheel"},
-	"env/bin/pip install":            {test: "cmd/libringside/python/tests/test_wheel.py:def test_wheel"},
-	"for rank in 0 1":                {test: "cmd/libringside/python/tests/test_pages.py:def test_ranks"},
-	"make tables":                    {test: "TestOwnTable"},
-	"bin/ownmodel":                   {test: "TestOwnTable"},
-	"mpirun -n 4 ./allreduce":        {test: "TestMpirun"},
-	"ringside run --hosts":           {test: "TestHosts"},
-	"ringside gather run --store s3": {test: "TestT28Gather"},
-	"./run.sh":                       {test: "TestBundle"},
-	"ringside train --device cuda":   {test: "TestTrainNCCL"},
-	"ringside plan dump --session":   {test: "TestPlanDumpSession"},
-	"ringside bench step":            {test: "TestBench"},
-	"ringside bench torch":           {test: "TestTorch"},
-	"ringside bench ddp":             {test: "TestDDP"},
-	"ringside bench exact":           {test: "TestExactCost"},
-	"ringside bench python":          {test: "TestPython"},
-	"ringside bench torch-backend":   {test: "TestBackend"},
-	"ringside bench reduce":          {test: "TestPlaneScenarios"},
-	"ringside bench collective":      {test: "TestCollectiveHosts"},
-	"ringside train ... --hosts 2":   {test: "TestTrainOnTwoHosts"},
-
-	"mpirun -n 4 --host": {test: "cmd/examples/allreduce/main_test.go:func TestMpirunHosts"},
+	"mpirun -n 4 --host": "cmd/examples/allreduce/main_test.go:func TestMpirunHosts",
 	// torchrun has the variables of the row behind it
-	"torchrun":                    {test: "cmd/examples/allreduce/main_test.go:func TestTorchrun"},
-	"PET_REDIRECTS=9:1 PET_TEE":   {test: "cmd/examples/allreduce/main_test.go:func TestTorchrun"},
-	"kubectl":                     {test: "collective/launch/kubernetes/kubectl_test.go:func TestKubectl"},
-	"tar -C /usr/local":           {test: "TestService"},
-	"systemctl --user enable":     {test: "TestService"},
-	"ls ~/.cache/ringside/flight": {test: "TestFlightInCache"},
-
-	"tensorboard": {cannot: "Debian has no TensorBoard, and PyPI, which has it, could not be reached; " +
-		"TestLossLog looks for every loss in the bytes of its file"},
+	"torchrun":                    "cmd/examples/allreduce/main_test.go:func TestTorchrun",
+	"PET_REDIRECTS=9:1 PET_TEE":   "cmd/examples/allreduce/main_test.go:func TestTorchrun",
+	"kubectl":                     "collective/launch/kubernetes/kubectl_test.go:func TestKubectl",
+	"tar -C /usr/local":           "TestService",
+	"systemctl --user enable":     "TestService",
+	"ls ~/.cache/ringside/flight": "TestFlightInCache",
 }
 
 // elsewhereOf returns the longest beginning in elsewhere of a command.
@@ -150,7 +142,6 @@ type pageCount struct {
 	without int             // commands for GPUs that did not run, because there is no gcc
 	used    map[string]bool // of elsewhere
 	tests   map[string]int  // commands by the test that runs them
-	cannot  []string        // commands that nothing runs, with the reasons
 }
 
 // TestPages runs the commands of README.md and docs, page by page in one folder, beside a
@@ -176,15 +167,12 @@ func TestPages(t *testing.T) {
 			t.Run(page, func(t *testing.T) { count.page(t, lines) })
 		}
 	}
-	for begin, o := range elsewhere {
+	for begin, test := range elsewhere {
 		if !count.used[begin] {
 			t.Errorf("no page has a command that begins with %q", begin)
 		}
-		if (o.test == "") == (o.cannot == "") {
-			t.Errorf("%q: expected a test or the reason why there is none", begin)
-		}
-		if o.test != "" && !testExists(t, names, o.test) {
-			t.Errorf("%s is to run %q: there is no such test", o.test, begin)
+		if !testExists(t, names, test) {
+			t.Errorf("%s is to run %q: there is no such test", test, begin)
 		}
 	}
 	count.print(t)
@@ -205,7 +193,6 @@ func (c *pageCount) page(t *testing.T, lines []pageLine) {
 	p := newPagePlace(t)
 	for _, l := range lines {
 		begin := elsewhereOf(l.text)
-		o := elsewhere[begin]
 		c.used[begin] = true
 		switch {
 		case strings.Contains(l.text, "\n"): // in an empty folder
@@ -224,10 +211,8 @@ func (c *pageCount) page(t *testing.T, lines []pageLine) {
 			c.here++
 			p.run(t, l)
 			continue
-		case o.test != "":
-			c.tests[o.test]++
 		default:
-			c.cannot = append(c.cannot, fmt.Sprintf("%s: %s: %s", l.at, l.text, o.cannot))
+			c.tests[elsewhere[begin]]++
 		}
 		if strings.HasPrefix(l.text, "ringside ") {
 			p.parse(t, l)
@@ -242,12 +227,9 @@ func (c *pageCount) print(t *testing.T) {
 	for _, n := range c.tests {
 		others += n
 	}
-	t.Logf("%d commands: run here %d, run by other tests %d, left out without gcc %d, cannot run here %d",
-		c.here+others+c.without+len(c.cannot), c.here, others, c.without, len(c.cannot))
+	t.Logf("%d commands: run here %d, run by other tests %d, left out without gcc %d",
+		c.here+others+c.without, c.here, others, c.without)
 	t.Logf("run by %s", byTest(c.tests))
-	for _, l := range c.cannot {
-		t.Logf("cannot run here: %s", l)
-	}
 	if c.without > 0 {
 		testneeds.GCC.Logf(t, os.Getenv, "%d commands did not run over the stand-in", c.without)
 	}

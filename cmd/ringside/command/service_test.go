@@ -41,7 +41,7 @@ func TestService(t *testing.T) {
 	}
 	var commands string
 	for _, l := range pageLines(t, "docs/launch.md") {
-		if elsewhere[elsewhereOf(l.text)].test == "TestService" {
+		if elsewhere[elsewhereOf(l.text)] == "TestService" {
 			commands += l.text + "\n"
 		}
 	}
