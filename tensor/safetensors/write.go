@@ -134,7 +134,7 @@ func beside(path string) (*os.File, error) {
 		return nil, fmt.Errorf("safetensors: write %s: the folder %s is not there: %w", plain.Name(path), plain.Name(dir), fs.ErrNotExist)
 	}
 	if err != nil {
-		// The error names the temporary file, which nobody knows.
+		// The error has the name of the temporary file, which was chosen here.
 		if of := (*fs.PathError)(nil); errors.As(err, &of) {
 			err = fmt.Errorf("making a file in the folder %s: %w", plain.Name(dir), of.Err)
 		}
