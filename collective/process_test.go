@@ -250,12 +250,11 @@ func (rs *ranksOf) hear(r int) (string, time.Time) {
 	}
 }
 
-// survive checks that all but the victim name the same rank, and go on without the
-// victim; it returns how long the slowest took to say so, and the rank that they name.
-func (rs *ranksOf) survive(t *testing.T, victim int, want string, since time.Time) (longest time.Duration, named int) {
+// survive checks that all but the victim name it, and go on without it; it returns how
+// long the slowest took to say so.
+func (rs *ranksOf) survive(t *testing.T, victim int, want string, since time.Time) time.Duration {
 	t.Helper()
-	named = -1
-	one := make([]int, len(rs.cmds))
+	var longest time.Duration
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for r := range rs.cmds {
@@ -264,23 +263,22 @@ func (rs *ranksOf) survive(t *testing.T, victim int, want string, since time.Tim
 		}
 		wg.Go(func() {
 			s, at := rs.hear(r)
-			mu.Lock()
-			longest = max(longest, at.Sub(since))
-			if _, err := fmt.Sscanf(s, "E %d "+want+" ", &one[r]); err != nil || named >= 0 && one[r] != named {
-				t.Errorf("rank %d said %q, expected the %s of a rank, the same that others name", r, s, want)
+			if !strings.HasPrefix(s, fmt.Sprintf("E %d %s ", victim, want)) {
+				t.Errorf("rank %d said %q, expected the %s of rank %d", r, s, want, victim)
 			}
-			named = one[r]
-			mu.Unlock()
-			if name := fmt.Sprintf(" rank %d (\"number %d\") on host ", one[r], one[r]); !strings.Contains(s, name) {
+			if name := fmt.Sprintf(" rank %d (\"number %d\") on host ", victim, victim); !strings.Contains(s, name) {
 				t.Errorf("rank %d said %q, expected%q in it", r, s, name)
 			}
+			mu.Lock()
+			longest = max(longest, at.Sub(since))
+			mu.Unlock()
 			if s, _ := rs.hear(r); s != fmt.Sprintf("S %d", len(rs.cmds)-1) {
 				t.Errorf("rank %d said %q after the shrink, expected a sum over %d ranks", r, s, len(rs.cmds)-1)
 			}
 		})
 	}
 	wg.Wait()
-	return longest, named
+	return longest
 }
 
 // end waits for all.
@@ -318,10 +316,7 @@ func TestKilled(t *testing.T) {
 		<-time.After(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 		at := time.Now()
 		rs.cmds[victim].Process.Kill()
-		took, named := rs.survive(t, victim, "lost", at)
-		if longest = max(longest, took); named != victim {
-			t.Errorf("rank %d is called lost, expected %d", named, victim)
-		}
+		longest = max(longest, rs.survive(t, victim, "lost", at))
 		rs.end(t, victim)
 		if t.Failed() {
 			t.Fatalf("in world %v, kill %d", processHosts[i%len(processHosts)], i)
@@ -331,14 +326,12 @@ func TestKilled(t *testing.T) {
 }
 
 // TestStopped stops one of four processes, which the others cannot tell from one that is
-// slow until the timeout. All name one rank. In one stop of twenty that is a rank which
-// itself waits for the stopped one, with several sends with tags under way; the shrink
-// leaves out the stopped one alone then, too.
+// slow until the timeout.
 func TestStopped(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed(t), 2))
 	const timeout = 700 * time.Millisecond
 	var longest time.Duration
-	others, n := 0, many(stopsFlag, 3, 1)
+	n := many(stopsFlag, 3, 1)
 	for i := range n {
 		rs := startRanks(t, processHosts[i%len(processHosts)], timeout)
 		victim := rng.IntN(4)
@@ -347,11 +340,7 @@ func TestStopped(t *testing.T) {
 		if err := rs.cmds[victim].Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		took, named := rs.survive(t, victim, "timeout", at)
-		if longest = max(longest, took); named != victim {
-			t.Logf("stop %d: rank %d is named for rank %d, which is stopped", i, named, victim)
-			others++
-		}
+		longest = max(longest, rs.survive(t, victim, "timeout", at))
 		// When it goes on, it finds that the others have gone on without it.
 		if err := rs.cmds[victim].Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -366,9 +355,6 @@ func TestStopped(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("in world %v, stop %d", processHosts[i%len(processHosts)], i)
 		}
-	}
-	if others > (n+2)/3 {
-		t.Errorf("%d of %d timeouts name another rank than the one that is stopped", others, n)
 	}
 	t.Logf("%d stopped with a timeout of %v; %v at most until the last survivor's error", n, timeout, longest)
 }
