@@ -77,12 +77,11 @@ func (q *inquiry) late(pe *protocol.PeerError) {
 		q.latePair(g.rank, q.pair, g.lane.calls(), nil)
 		return
 	}
-	var silent, absent, behind []int
+	silent := q.silent()
+	var absent, behind []int
 	for rank, a := range q.answers {
 		switch {
-		case rank == g.rank:
-		case a == nil:
-			silent = append(silent, rank)
+		case rank == g.rank || a == nil:
 		case a.Calls > call.Seq:
 		case !a.InCall:
 			absent = append(absent, rank)
@@ -107,14 +106,25 @@ func (q *inquiry) late(pe *protocol.PeerError) {
 	}
 }
 
+// silent returns the ranks that did not answer.
+func (q *inquiry) silent() (out []int) {
+	for rank, a := range q.answers {
+		if rank != q.g.rank && a == nil {
+			out = append(out, rank)
+		}
+	}
+	return out
+}
+
 // timeout blames a rank.
 func (q *inquiry) timeout(rank int, what string) {
 	q.f.Rank, q.f.err = rank, fmt.Errorf("%w after %v: %s", ErrTimeout, q.g.options.Timeout, what)
 }
 
 // latePair names the rank that rank from waits for, which is in pair and has made so many
-// calls of all ranks. The other rank of the pair may wait in a pair for a third. own is
-// the call of all ranks that this rank is in, nil if it is in none.
+// calls of all ranks. The other rank of the pair may wait in a pair for a third, or in a
+// call of all ranks for one that does not answer. own is the call of all ranks that this
+// rank is in, nil if it is in none.
 func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *protocol.Call) {
 	g, at := q.g, pair.peer()
 	for range q.answers { // so that a circle ends too
@@ -142,6 +152,9 @@ func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *protocol.C
 		late(fmt.Sprintf("is in %v", a.Pair))
 	case a.Calls > calls:
 		q.f.err = fmt.Errorf("%w: it is in call #%d of all ranks, rank %d in %v", ErrMismatch, a.Calls, from, pair)
+	case len(q.silent()) > 0:
+		silent := q.silent()
+		q.timeout(silent[0], fmt.Sprintf("%s not answering, rank %d is in call #%d, rank %d in %v", ranks(silent), at, a.Calls, from, pair))
 	default:
 		late(fmt.Sprintf("is in call #%d, rank %d in %v", a.Calls, from, pair))
 	}

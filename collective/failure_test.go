@@ -222,6 +222,35 @@ func TestBlamePairs(t *testing.T) {
 	}
 }
 
+// TestBlameRow: of ranks that wait in a row the last one waits in a call of all ranks,
+// for one that has stopped. That one is named, where the others all answer the last one.
+func TestBlameRow(t *testing.T) {
+	groups, err := Local(4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	recv := func(number uint64, from int) pairing {
+		return pairingOf(&protocol.Request{Call: protocol.Call{Kind: protocol.Recv, Seq: number}, Peer: from})
+	}
+	row := []*answer{{Calls: 5, InCall: true, Pair: recv(2, 3)}, {Calls: 5, InCall: true}, nil, {Calls: 5, InCall: true}}
+	for _, c := range []struct {
+		of2    *answer
+		blamed int
+		says   string
+	}{
+		{nil, 2, "rank 2 is not answering, rank 3 is in call #5, rank 0 in recv #2 from 3"},
+		{&answer{Calls: 5, InCall: true}, 3, "rank 3 is in call #5, rank 0 in recv #2 from 3"},
+	} {
+		f := &failure{Rank: 0}
+		row[2] = c.of2
+		(&inquiry{g: groups[1], f: f, answers: row}).latePair(1, recv(7, 0), 5, nil)
+		if f.Rank != c.blamed || !errors.Is(f.err, ErrTimeout) || !strings.HasSuffix(f.err.Error(), ": "+c.says) {
+			t.Errorf("rank 1 blames %d: %v; expected %d: %s", f.Rank, f.err, c.blamed, c.says)
+		}
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		cancelled, cancel := context.WithCancel(hangGuard(t))
