@@ -7,6 +7,7 @@
 //	shm                segments, arenas, blocks and handles, futex; the only mmap
 //	shm/limits         what the machine and its containers allow: memory, descriptors
 //	shm/plain          names of files in errors and output, quoted where they don't print
+//	shm/plain/plaintest         a name that must be quoted, for tests
 //	shm/limits/limitstest
 //	                   control groups for tests
 //	shm/testneeds      tests that lack something are skipped, or fail, in all folders

@@ -66,6 +66,7 @@ func TestFolders(t *testing.T) {
 var floors = map[string]int{
 	"shm/limits":            0,
 	"shm/plain":             0,
+	"shm/plain/plaintest":   0,
 	"shm/limits/limitstest": 1,
 	"shm/testneeds":         0,
 	"shm":                   1,

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"unicode"
+
+	"github.com/ringside-go/ringside/shm/plain/plaintest"
 )
 
 // TestPlainNames has a journal whose name holds control characters, which its errors
 // quote.
 func TestPlainNames(t *testing.T) {
-	odd := filepath.Join(t.TempDir(), "a\x1b[31m\nb")
+	odd := filepath.Join(t.TempDir(), plaintest.Odd)
 	if err := os.Mkdir(odd, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -25,9 +25,5 @@ func TestPlainNames(t *testing.T) {
 	if !errors.Is(text, ErrJournal) {
 		t.Errorf("%v, expected %v", text, ErrJournal)
 	}
-	for what, err := range map[string]error{"folder": folder, "broken": text} {
-		if err == nil || strings.ContainsFunc(err.Error(), unicode.IsControl) || !strings.Contains(err.Error(), `a\x1b[31m\nb`) {
-			t.Errorf("%s: %q, expected the name quoted", what, err)
-		}
-	}
+	plaintest.Quoted(t, map[string]error{"folder": folder, "broken": text})
 }

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/shm/plain/plaintest"
 )
 
 // TestPlainNames has errors about keys and folders whose names hold control characters,
 // which must not reach a terminal.
 func TestPlainNames(t *testing.T) {
-	const odd = "a\x1b[31m\nb"
+	const odd = plaintest.Odd
 	file := filepath.Join(t.TempDir(), odd)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -35,9 +35,5 @@ func TestPlainNames(t *testing.T) {
 	if !errors.Is(errs["exists"], store.ErrExists) {
 		t.Errorf("%v, expected %v", errs["exists"], store.ErrExists)
 	}
-	for what, err := range errs {
-		if err == nil || strings.ContainsFunc(err.Error(), unicode.IsControl) || !strings.Contains(err.Error(), `a\x1b[31m\nb`) {
-			t.Errorf("%s: %q, expected the name quoted", what, err)
-		}
-	}
+	plaintest.Quoted(t, errs)
 }

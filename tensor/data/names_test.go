@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/ringside-go/ringside/shm/plain/plaintest"
 )
 
 // TestWide reads a table of many columns, and one in its form: names are looked up in
@@ -71,7 +73,7 @@ func TestTyped(t *testing.T) {
 // TestNamesInErrors has files, folders and columns whose names hold control characters:
 // errors about them hold none.
 func TestNamesInErrors(t *testing.T) {
-	const odd = "a\x1b[31m\nb"
+	const odd = plaintest.Odd
 	dir := filepath.Join(t.TempDir(), odd)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
