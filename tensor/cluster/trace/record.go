@@ -100,16 +100,16 @@ type titled struct {
 	what uint64
 }
 
-// maxKept bounds the names that are kept, and the texts of shapes.
-const maxKept = 1 << 12
+// maxKnown bounds the names that are kept, and the texts of shapes.
+const maxKnown = 1 << 12
 
-// kept returns the text of a key, which it makes where the key is new. Programs that run
+// textOf returns the text of a key, which it makes where the key is new. Programs that run
 // again and again have few.
-func kept[K comparable](texts map[K]string, key K, text func() string) string {
+func textOf[K comparable](texts map[K]string, key K, text func() string) string {
 	s, ok := texts[key]
 	if !ok {
 		s = text()
-		if len(texts) == maxKept {
+		if len(texts) == maxKnown {
 			clear(texts)
 		}
 		texts[key] = s
@@ -373,11 +373,11 @@ func (r *Recorder) event(x *worker, number uint64, e *client.Event) {
 		if out.cat = catProgram; e.Kind == client.EventCompile {
 			verb, out.cat = "compile", catCompile
 		}
-		out.name = kept(r.titles, titled{uint8(e.Kind), e.What}, func() string { return fmt.Sprintf("%s %08x", verb, uint32(e.What>>32)) })
+		out.name = textOf(r.titles, titled{uint8(e.Kind), e.What}, func() string { return fmt.Sprintf("%s %08x", verb, uint32(e.What>>32)) })
 		out.args[1].key = "instructions"
 	case client.EventStep:
-		out.name, out.cat = kept(r.titles, titled{uint8(e.Kind), e.What}, func() string { return r.stepName(e) }), catStep
-		if shape := kept(r.shapes, e.Shape, e.ShapeText); shape != "" {
+		out.name, out.cat = textOf(r.titles, titled{uint8(e.Kind), e.What}, func() string { return r.stepName(e) }), catStep
+		if shape := textOf(r.shapes, e.Shape, e.ShapeText); shape != "" {
 			r.args = append(r.args, arg{key: "shapes", text: shape})
 			out.args = r.args
 		}
@@ -492,7 +492,7 @@ func (r *Recorder) clientEvent(c *traced, e *client.Event) {
 	r.args = r.args[:0]
 	switch e.Kind {
 	case client.EventSent:
-		out.name = kept(r.titles, titled{uint8(e.Kind), uint64(uint32(e.What))}, func() string { return "send " + e.Message() })
+		out.name = textOf(r.titles, titled{uint8(e.Kind), uint64(uint32(e.What))}, func() string { return "send " + e.Message() })
 		r.args = append(r.args, arg{key: "bytes", n: e.Bytes})
 	case client.EventSubmit:
 		out.name = "submit"
