@@ -103,8 +103,8 @@ type titled struct {
 // maxKnown bounds the names that are kept, and the texts of shapes.
 const maxKnown = 1 << 12
 
-// textOf returns the text of a key, which it makes where the key is new. Programs that run
-// again and again have few.
+// textOf returns the text of a key, which it makes where the key is new. Programs that
+// run again and again have few.
 func textOf[K comparable](texts map[K]string, key K, text func() string) string {
 	s, ok := texts[key]
 	if !ok {
