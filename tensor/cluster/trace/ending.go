@@ -14,7 +14,7 @@ import (
 // not be written.
 func (w *writer) end(lost uint64) error {
 	if w.json != nil {
-		w.finish(w.json, w.files[0], ",\n", "", func(cut string) string {
+		w.finish(0, w.json, ",\n", "", func(cut string) string {
 			if cut != "" {
 				cut = `,"cut":` + string(appendText(nil, cut))
 			}
@@ -22,7 +22,7 @@ func (w *writer) end(lost uint64) error {
 		})
 	}
 	if w.log != nil {
-		w.finish(w.log, w.files[1], "\n", "\n", func(cut string) (text string) {
+		w.finish(1, w.log, "\n", "\n", func(cut string) (text string) {
 			if w.dropped+lost > 0 {
 				text = fmt.Sprintf("# %d events had no room here or in the trace, %d were lost before\n", w.dropped, lost)
 			}
@@ -35,9 +35,9 @@ func (w *writer) end(lost uint64) error {
 	return w.err
 }
 
-// finish writes the end of one file. If the file takes no more, the end replaces its last
-// events, from a separator on, which begin is to follow.
-func (w *writer) finish(to *bufio.Writer, file io.Writer, separator, begin string, ending func(cut string) string) {
+// finish writes the end of the file of that number. If the file takes no more, the end
+// replaces its last events, from a separator on, which begin is to follow.
+func (w *writer) finish(n int, to *bufio.Writer, separator, begin string, ending func(cut string) string) {
 	cut := ""
 	if w.err != nil {
 		cut = plain.Path(w.err).Error()
@@ -45,8 +45,10 @@ func (w *writer) finish(to *bufio.Writer, file io.Writer, separator, begin strin
 	_, err := to.WriteString(ending(cut))
 	if err = cmp.Or(err, to.Flush()); err != nil {
 		w.err = cmp.Or(w.err, err)
-		curtail(file, separator, begin+ending(plain.Path(w.err).Error()))
+		curtail(w.files[n], separator, begin+ending(plain.Path(w.err).Error()))
+		return
 	}
+	w.kept[n] = w.last[n]
 }
 
 // curtailable is a file of which the last bytes can be replaced.

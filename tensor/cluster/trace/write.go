@@ -58,7 +58,8 @@ type writer struct {
 	wrote     int64        // bytes of json
 	logged    int64
 	err       error
-	kept      [2]int64 // times until which json and log took all
+	last      [2]int64 // times of the last events that json and log were given
+	kept      [2]int64 // times until which their files have all
 	events    int
 	seq       int // of lines
 	dropped   uint64
@@ -139,12 +140,17 @@ func (w *writer) put(e *entry) {
 
 // write writes what buf has of an event to the file of that number.
 func (w *writer) write(n int, to *bufio.Writer, e *entry) {
-	if _, w.err = to.Write(w.buf); w.err == nil && to.Buffered() < len(w.buf) {
-		w.kept[n] = e.at
+	before := to.Buffered()
+	if _, w.err = to.Write(w.buf); w.err != nil {
+		return
 	}
+	if to.Buffered() < before+len(w.buf) { // the file took what lay in the buffer
+		w.kept[n] = w.last[n]
+	}
+	w.last[n] = max(w.last[n], e.at)
 }
 
-// keptByAll returns a time until which each file took all.
+// keptByAll returns a time until which each file has all.
 func (w *writer) keptByAll() int64 {
 	kept := int64(math.MaxInt64)
 	for n, to := range []*bufio.Writer{w.json, w.log} {
