@@ -60,7 +60,7 @@ func runPython(r *run) {
 	pyTrip, ourTrip := asked("add and read, Python", "us", "trip", 1000), here("add and read, Go", 1000, trip)
 	view, copied := asked("16 MiB viewed", "us", "view", 50), asked("16 MiB copied", "us", "copy", 10)
 	pyStep, ourStep := asked("step of MLP 784-128-128-10, batch 32, Python", "us", "step", 200), here("step of MLP 784-128-128-10, batch 32, Go", 200, step)
-	r.measure(turns{rounds: r.rounds(9), warm: true}, call, record, pyTrip, ourTrip, view, copied, pyStep, ourStep)
+	r.measure(turns{rounds: r.rounds(31), warm: true}, call, record, pyTrip, ourTrip, view, copied, pyStep, ourStep)
 	r.atMost("py_record_us_over_call", ratio(record.series, call.series), maxRecordOverCall)
 	r.atMost("py_roundtrip_over_go", ratio(pyTrip.series, ourTrip.series), maxTripOverGo)
 	r.atMost("py_view_over_copy", ratio(view.series, copied.series), maxViewOverCopy)

@@ -74,7 +74,7 @@ _loaded = False
 
 def op(name: str) -> Op:
     """Returns the operation of that name, whether the library is loaded or not."""
-    return _ops.setdefault(name, Op(name))
+    return _ops.get(name) or _ops.setdefault(name, Op(name))
 
 
 def load() -> None:

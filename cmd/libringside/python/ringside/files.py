@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ringside import _functions, _native, _ops  # noqa: F401 the first has the methods of tensors
 from ringside._session import Session, current_session, whole

@@ -8,7 +8,8 @@ import json
 import math
 import os
 import sys
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ringside import _functions, _native, _ops  # noqa: F401 the first has the methods of tensors
 from ringside._session import whole
