@@ -26,7 +26,7 @@ func (r *run) python() *torch {
 	dir := r.tempDir()
 	check(os.CopyFS(dir, must(fs.Sub(torchSource, "torch"))))
 	var err error
-	for _, p := range pythons {
+	for _, p := range pythons() {
 		c := exec.CommandContext(r.ctx, p, "-B", "-c", "import numpy, ringside\nfrom ringside import _native\n_native.library()")
 		c.Dir = dir
 		out, failed := c.CombinedOutput()

@@ -46,3 +46,15 @@ func TestPython(t *testing.T) {
 		}
 	}
 }
+
+// TestPythons: the interpreter of an active virtual environment comes first.
+func TestPythons(t *testing.T) {
+	t.Setenv("VIRTUAL_ENV", "/env")
+	if p := pythons(); p[0] != "/env/bin/python3" {
+		t.Error(p)
+	}
+	t.Setenv("VIRTUAL_ENV", "")
+	if p := pythons(); p[0] != "/usr/bin/python3" {
+		t.Error(p)
+	}
+}

@@ -11,15 +11,23 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 )
 
 //go:embed torch/*.py
 var torchSource embed.FS
 
-// pythons are the interpreter that distributions install PyTorch for, and where it may be
-// otherwise.
-var pythons = []string{"/usr/bin/python3", "python3"}
+// pythons returns the interpreters to try: that of an active virtual environment, the one
+// that distributions install PyTorch for, and where it may be otherwise.
+func pythons() []string {
+	out := []string{"/usr/bin/python3", "python3"}
+	if env := os.Getenv("VIRTUAL_ENV"); env != "" {
+		out = slices.Insert(out, 0, filepath.Join(env, "bin", "python3"))
+	}
+	return out
+}
 
 // torchPeer is PyTorch, which takes steps when told to: a process, or several ranks that
 // take each step together.
@@ -40,7 +48,7 @@ sys.exit(any("/blas/libblas.so" in line for line in open("/proc/self/maps")))`
 
 // findTorch returns a Python that has PyTorch with a fast BLAS, or ErrNoTorch.
 func findTorch(ctx context.Context) (string, error) {
-	for _, p := range pythons {
+	for _, p := range pythons() {
 		if exec.CommandContext(ctx, p, "-c", torchCheck).Run() == nil {
 			return p, ctx.Err()
 		}

@@ -113,7 +113,7 @@ func (s *session) tape() (string, error) {
 }
 
 // configJSON reads a config of placements and returns it as JSON: the number of workers,
-// and the signals by name.
+// whether any other fits too, and the signals by name.
 func configJSON(file, text string) (string, error) {
 	c, err := config.Parse(file, []byte(text))
 	if err != nil {
@@ -127,6 +127,6 @@ func configJSON(file, text string) (string, error) {
 		}
 		signals[g.Name] = s
 	}
-	out, err := json.Marshal(map[string]any{"workers": c.Workers(), "auto_shard": c.AutoShard, "signals": signals})
+	out, err := json.Marshal(map[string]any{"workers": c.Workers(), "fits_any": c.FitsAny(), "auto_shard": c.AutoShard, "signals": signals})
 	return string(out), err
 }

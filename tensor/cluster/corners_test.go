@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // TestTogetherOfNothing: tensors whose cut dim is 0, and those with fewer rows than there
@@ -161,5 +162,20 @@ func TestKindWanted(t *testing.T) {
 	e := dial(t, c, &client.Options{Kind: device.CPU})
 	if got, err := tensor.From(tensor.NewSession(e, nil), []float32{1, 2}).Sum().Item(); err != nil || got != 3 {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestConfigOfAnyNumber: a config that gives no number of workers is for as many as the
+// options say. Without any it is refused if it cuts tensors, which one worker has whole.
+func TestConfigOfAnyNumber(t *testing.T) {
+	c := start(t, cluster.Options{Workers: 2, InProcess: true})
+	if e := dial(t, c, &client.Options{Workers: 2, Config: rows(0)}); e.Workers() != 2 {
+		t.Errorf("a session of %d workers, expected 2", e.Workers())
+	}
+	if _, err := client.Dial(testContext(t), c.Addr(), &client.Options{Config: rows(0)}); !errors.Is(err, ipc.ErrBadOption) || !strings.Contains(err.Error(), "workers: 2") {
+		t.Errorf("no number of workers: %v", err)
+	}
+	if e := dial(t, c, &client.Options{Config: &config.Config{Signals: []config.Signal{{Name: "x", Compile: new(bool)}}}}); e.Workers() != 1 {
+		t.Errorf("a session of %d workers, expected 1", e.Workers())
 	}
 }

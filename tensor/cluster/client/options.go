@@ -39,7 +39,8 @@ type Options struct {
 	TLS *ipc.TLS
 
 	// Workers is the number of workers that run the session's programs together, each on
-	// a part of its tensors. Default: as many as Config has, or 1.
+	// a part of its tensors. Default: as many as Config has, or 1. A Config that cuts
+	// tensors and has no number needs one here.
 	Workers int
 
 	// Kind is the kind of device that the workers compute on. 0: the fastest kind that
@@ -108,6 +109,14 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Config != nil {
 		if err := c.Config.Check(); err != nil {
 			return c, fmt.Errorf("%w: %w", ipc.ErrBadOption, err)
+		}
+		if c.Config.FitsAny() {
+			if c.Workers == 0 && c.Config.Cuts() {
+				return c, fmt.Errorf("%w: Config cuts tensors among workers and gives no number of them: add a line to it such as workers: 2", ipc.ErrBadOption)
+			}
+			of := *c.Config
+			of.NumWorkers = max(1, c.Workers)
+			c.Config = &of
 		}
 		n := c.Config.Workers()
 		if c.Workers != 0 && c.Workers != n {

@@ -21,6 +21,17 @@ func (c *Config) Workers() int {
 	return n
 }
 
+// FitsAny reports whether the config gives no number of workers, and so may be used with
+// any: Workers returns 1 then.
+func (c *Config) FitsAny() bool {
+	return c.given() == 0 && !slices.ContainsFunc(c.Signals, func(g Signal) bool { return len(g.Workers) > 0 })
+}
+
+// Cuts reports whether a signal's tensors have a part on each worker.
+func (c *Config) Cuts() bool {
+	return slices.ContainsFunc(c.Signals, func(g Signal) bool { return g.Shard != nil })
+}
+
 // Stages returns the sets of workers in the order in which signals name them, or one set
 // of all workers if no signal names any.
 func (c *Config) Stages() []Stage {

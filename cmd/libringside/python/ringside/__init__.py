@@ -35,7 +35,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("ringside." + name)
     api = importlib.import_module("ringside._api")
     if not hasattr(api, name):
-        raise AttributeError(f"module 'ringside' has no attribute {name!r}")
+        from ringside import _hints
+
+        raise AttributeError(f"module 'ringside' has no attribute {name!r}{_hints.said(_hints.FUNCTIONS, name)}")
     globals().update({n: getattr(api, n) for n in api.__all__})
     return getattr(api, name)
 

@@ -46,9 +46,11 @@ class Cluster:
         return _native.about(self._handle)["processes"]
 
     def open(self, **options: Any) -> Session:
-        """Opens a session with all workers, or with the options of session()."""
+        """Opens a session with all workers, or as many as its config says, or with the
+        options of session()."""
         options = {**self._options, **options}
-        if "config" not in options:
+        config = options.get("config")
+        if config is None or _fits_any(config):
             options.setdefault("workers", self._workers)
         opened = session(self.addr, **options)
         opened._cluster = self
@@ -80,6 +82,12 @@ class Cluster:
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
             self._lib.ringside_free(self._lib.ringside_close(self._handle))
+
+
+def _fits_any(config: str | os.PathLike) -> bool:
+    """Reports whether a config fits any number of workers, since it gives none."""
+    with open(config, encoding="utf-8") as f:
+        return _native.described("ringside_config", os.fsencode(config), f.read().encode())["fits_any"]
 
 
 def cluster(workers: int = 1, *, threads: int = 1, processes: bool | None = None, session_mib: int = 0, config: str | os.PathLike | None = None,

@@ -11,7 +11,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
 
-from ringside import _native, _ops, dtypes
+from ringside import _hints, _native, _ops, dtypes
 from ringside._ops import Op, op, pack_st, pack_t, pack_ts, pack_tt, state
 from ringside._session import Session, check_alive, current_session
 from ringside.dtypes import DType
@@ -84,7 +84,7 @@ class Tensor(Methods):
                 return None
             if name == "_leaf":
                 return False
-            raise AttributeError(f"a Tensor has no {name!r}")
+            raise AttributeError(f"a Tensor has no {name!r}{_hints.said(_hints.METHODS, name)}")
 
     # What it is.
 

@@ -813,6 +813,11 @@ def test_signals_and_config(tmp_path):
             x = rs.asarray(a)
         y = rs.ones((10, 4)).signal("rows")
         np.testing.assert_array_equal((x + y).sum(axis=0).numpy(), (a + 1).sum(axis=0))
+    config.write_text("rows:\n  shard: {axis: 0}\n")  # for all workers of the cluster
+    with rs.cluster(workers=2, config=config) as c, rs.signal("rows"):
+        assert "w1" in rs.asarray(a).device
+        with pytest.raises(rs.RingsideError, match="workers: 2"):
+            rs.session(c.addr, config=config)
     with pytest.raises(rs.RingsideError, match="placement.yaml"):
         config.write_text("workers: no\n")
         rs.session(in_process=True, config=config)
