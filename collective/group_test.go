@@ -38,6 +38,18 @@ func hangGuard(t *testing.T) context.Context {
 	return ctx
 }
 
+// TestJoiningIsNoCall: the timeout of calls, however short, is not that of making a
+// group.
+func TestJoiningIsNoCall(t *testing.T) {
+	onEach(t, &Options{Timeout: 1, Linger: -1}, func(t *testing.T, groups []*Group) {
+		for r, g := range groups {
+			if g.Rank() != r || g.Size() != len(groups) {
+				t.Errorf("rank %d of %d, expected %d of %d", g.Rank(), g.Size(), r, len(groups))
+			}
+		}
+	})
+}
+
 func TestWho(t *testing.T) {
 	groups, err := openWorld("hosts", []int{0, 1, 0, 1, 1}, nil)
 	if err != nil {

@@ -27,7 +27,7 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 	if len(hosts) < 1 {
 		return nil, fmt.Errorf("%w: a group of %d ranks", ErrRank, len(hosts))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), max(c.Timeout, DefaultTimeout))
 	defer cancel()
 	secret := []byte(rand.Text())
 	order := route.Order()

@@ -276,12 +276,12 @@ func TestTrainPage(t *testing.T) {
 // the address is given back when a command fails for something else.
 func TestPageInUse(t *testing.T) {
 	runtimeDir(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr := freeAddress(t) // no port that the kernel would give to another meanwhile
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	addr := l.Addr().String()
 	logs, trace := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "trace.json")
 	for _, args := range [][]string{
 		{"up", "-n", "1", "--trace", trace},

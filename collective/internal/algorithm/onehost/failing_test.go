@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,10 +135,27 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// looked is the context of a rank's calls. It holds each look of the rank that is about
+// to give up until another rank, which waits, has looked too: that one had a processor.
+type looked struct {
+	context.Context
+	rank  *Comm
+	other int
+}
+
+func (l looked) Err() error {
+	p, c := &l.rank.peers[l.other], l.rank
+	for c.timing && c.until != 0 && atomic.LoadUint64(p.looks) == p.looked && atomic.LoadUint64(p.state) == alive {
+		runtime.Gosched()
+	}
+	return l.Context.Err()
+}
+
 // TestWhoIsLate: a rank that waits for one that waits for a third gives up on the third.
 func TestWhoIsLate(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	cs[1].timeout = time.Second // the others' is 30 s
+	ctxs := []context.Context{ctx, looked{ctx, cs[1], 0}}
 	const n = 1 << 20
 	errs := tryEach(cs[:2], func(c *Comm) error {
 		buf, err := c.Alloc(n)
@@ -144,9 +163,9 @@ func TestWhoIsLate(t *testing.T) {
 			return err
 		}
 		// Its root waits for rank 2 to read.
-		err = c.Broadcast(ctx, protocol.Call{Seq: 1, Kind: protocol.Broadcast, DType: element.U8, Count: n}, buf, 0)
+		err = c.Broadcast(ctxs[c.rank], protocol.Call{Seq: 1, Kind: protocol.Broadcast, DType: element.U8, Count: n}, buf, 0)
 		if err == nil {
-			err = c.Barrier(ctx, protocol.Call{Seq: 2, Kind: protocol.Barrier})
+			err = c.Barrier(ctxs[c.rank], protocol.Call{Seq: 2, Kind: protocol.Barrier})
 		}
 		return err
 	})
