@@ -95,6 +95,9 @@ func TestInterruptedFlush(t *testing.T) {
 // is full: what a client flushes then is not lost, and goes before what it flushes later.
 func TestInterruptedWithoutRoom(t *testing.T) {
 	for _, workers := range []int{1, 2} {
+		if testing.Short() && workers != 1 {
+			continue
+		}
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
 			c := start(t, cluster.Options{Workers: workers})
 			ctx := &interruptible{Context: testContext(t)}

@@ -133,6 +133,10 @@ func TestNothingGrows(t *testing.T) {
 // beside others of the same names on the same worker, which never notice. A client that
 // fails gets its own errors, and its session goes on.
 func TestFailingClients(t *testing.T) {
+	most := 100 // failures of a client
+	if testing.Short() {
+		most = 20
+	}
 	c := start(t, cluster.Options{InProcess: true})
 	fails := []struct {
 		want error
@@ -155,7 +159,7 @@ func TestFailingClients(t *testing.T) {
 	for n := range 3 {
 		e := dial(t, c, &client.Options{Name: "same"})
 		wg.Go(func() {
-			if err := mine(e, n, 300); err != nil {
+			if err := mine(e, n, 3*most); err != nil {
 				t.Error(err)
 			}
 		})
@@ -168,7 +172,7 @@ func TestFailingClients(t *testing.T) {
 			if err := s.Sync(); err != nil {
 				t.Error(err)
 			}
-			for i := range 100 {
+			for i := range most {
 				if err := f.do(s, x); !errors.Is(err, f.want) {
 					t.Errorf("failure %d: %v, want %v", i, err, f.want)
 					return

@@ -28,6 +28,9 @@ func rows(n int) *config.Config {
 // the client reads it as a whole.
 func TestTogether(t *testing.T) {
 	for n := 1; n <= 4; n++ {
+		if testing.Short() && n != 3 {
+			continue
+		}
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			c := start(t, cluster.Options{Workers: n, InProcess: testing.Short()})
 			e := dial(t, c, &client.Options{Config: rows(n)})
@@ -257,7 +260,10 @@ func failsOnce(t *testing.T, who string, s *tensor.Session, sum func(at int64) (
 // TestTogetherCrowd: sessions of the same name that share workers, one to four each,
 // neither wait for each other's nor get others' numbers.
 func TestTogetherCrowd(t *testing.T) {
-	const rounds = 40
+	rounds := uint64(40)
+	if testing.Short() {
+		rounds = 10
+	}
 	for _, clients := range []int{2, 5, 20} {
 		c := start(t, cluster.Options{InProcess: true, Workers: 4})
 		errs := make(chan error, clients)

@@ -132,7 +132,7 @@ var kinds = []struct {
 		return out
 	}},
 	{"chains of transposed operands", func(o *operands) (out []*tensor.Tensor) {
-		for _, d := range []tensor.DType{tensor.F32, tensor.I64, tensor.U8, tensor.BF16} {
+		for _, d := range some(tensor.F32, tensor.U8, tensor.I64, tensor.BF16) {
 			x, y := o.of(d, 131, 129), o.of(d, 129, 131)
 			out = append(out, x.T().Add(y).Mul(y), x.T().Mul(x.T()).Add(y), y.Add(x.T().Maximum(y)).Sum(1), x.Narrow(1, 1, 126).T().Add(y.Narrow(0, 0, 126)),
 				x.T().Gt(y), o.of(d, 3, 90, 80).T().Add(o.of(d, 80, 90)))
@@ -140,7 +140,7 @@ var kinds = []struct {
 		return out
 	}},
 	{"large transposed views", func(o *operands) (out []*tensor.Tensor) {
-		for _, d := range []tensor.DType{tensor.F64, tensor.I32, tensor.F16, tensor.U8} {
+		for _, d := range some(tensor.F64, tensor.U8, tensor.I32, tensor.F16) {
 			x := o.of(d, 301, 259)
 			out = append(out, x.T(), x.Narrow(0, 5, 270).Narrow(1, 3, 250).T(), o.of(d, 2, 17, 300).T(), o.of(d, 300, 17).T(), tensor.Concat(1, x.T(), x.Narrow(0, 1, 259)))
 		}
@@ -316,6 +316,15 @@ var kinds = []struct {
 		}
 		return []*tensor.Tensor{loss, grad[0], o.of(d, 5, 9).CrossEntropy(y.Cast(tensor.I32), -100)}
 	})},
+}
+
+// some returns the dtypes, or the first of them in a short test. Kinds with them move
+// large values, and the kind of copies has all dtypes.
+func some(dtypes ...tensor.DType) []tensor.DType {
+	if testing.Short() {
+		return dtypes[:1]
+	}
+	return dtypes
 }
 
 // TestKinds checks that no part of a kind runs on the host, fused or not, that the

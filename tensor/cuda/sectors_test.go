@@ -180,7 +180,11 @@ func (s *sectors) copies() {
 	some := func(most float64) int { return int(8 * math.Pow(most/8, r.Float64())) }
 	for _, d := range tensor.DTypes() {
 		shapes := [][2]int{{8, 8}, {9, 9}, {13, 13}, {31, 31}, {33, 33}, {64, 65}, {65, 65}, {65, 129}, {129, 129}, {65, 131}, {140, 139}, {300, 259}}
-		for range 12 {
+		count := 12
+		if testing.Short() {
+			count = 2
+		}
+		for range count {
 			shapes = append(shapes, [2]int{some(600), some(300)})
 		}
 		worst := 0.0
@@ -213,7 +217,11 @@ func (s *sectors) transposed(d tensor.DType, rows, columns int) float64 {
 // across has chains with transposed operands touch the sectors of the chain and those of
 // a copy of each operand.
 func (s *sectors) across() {
-	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.U8, tensor.BF16} {
+	dtypes := []tensor.DType{tensor.F32, tensor.U8, tensor.F64, tensor.I32, tensor.BF16}
+	if testing.Short() {
+		dtypes = dtypes[:2]
+	}
+	for _, d := range dtypes {
 		const rows, columns = 131, 257
 		x, y := s.dense(d, rows, columns), s.dense(d, columns, rows)
 		for name, f := range map[string]func(sc *tensor.Scope) *tensor.Tensor{
