@@ -88,23 +88,32 @@ func TestAllocations(t *testing.T) {
 		},
 	} {
 		for _, memory := range [][2][]byte{bufs, private} {
-			done := make(chan error)
-			go func() {
-				var err error
-				for seq := uint64(1); err == nil && seq <= runs+1; seq++ {
-					err = one(cs[1], memory[1], seq)
-				}
-				done <- err
-			}()
-			seq := uint64(0)
-			n := testing.AllocsPerRun(runs, func() {
-				seq++
-				if err := one(cs[0], memory[0], seq); err != nil {
+			measure := func() float64 {
+				done := make(chan error)
+				go func() {
+					var err error
+					for seq := uint64(1); err == nil && seq <= runs+1; seq++ {
+						err = one(cs[1], memory[1], seq)
+					}
+					done <- err
+				}()
+				seq := uint64(0)
+				n := testing.AllocsPerRun(runs, func() {
+					seq++
+					if err := one(cs[0], memory[0], seq); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := <-done; err != nil {
 					t.Error(err)
 				}
-			})
-			if err := <-done; err != nil {
-				t.Error(err)
+				return n
+			}
+			// Allocations of the whole process are counted: those by what earlier tests
+			// left running come once, those of a call each time.
+			n := measure()
+			for tries := 1; n > 0 && tries < 3; tries++ {
+				n = measure()
 			}
 			if n > 0 {
 				t.Errorf("%s: %v allocations a call", name, n)
