@@ -65,14 +65,14 @@ func TestFitSpace(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "proc/self"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "proc/self/limits"), []byte("Max address space   2281701376  unlimited  bytes"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "proc/self/limits"), []byte("Max address space   2684354560  unlimited  bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := fitSpace(limits.Machine{Root: dir}, 2); err != nil {
 		t.Error(err)
 	}
 	err := fitSpace(limits.Machine{Root: dir}, 3)
-	if !errors.Is(err, ErrSpace) || !strings.Contains(err.Error(), "a process may have 2176 MiB, expected 2304: raise it by ulimit -v 2359296, or ") {
+	if !errors.Is(err, ErrSpace) || !strings.Contains(err.Error(), "a process may have 2560 MiB, expected 2688: raise it by ulimit -v 2752512, or ") {
 		t.Errorf("%v, expected ErrSpace with figures", err)
 	}
 }
