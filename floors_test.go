@@ -184,7 +184,7 @@ var floors = map[string]int{
 // tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen, the folders in
 // cmd/examples) are not of this module.
 var outside = map[string][]string{
-	"golang.org/x/sys/unix":        {"shm", "shm/limits", "ipc", "ipc/local", "net/tcp", "net/nettest", "tensor/cuda/memory", "bench", "cmd/ringside/command"},
+	"golang.org/x/sys/unix":        {"shm", "shm/limits", "shm/limits/limitstest", "ipc", "ipc/local", "net/tcp", "net/nettest", "tensor/cuda/memory", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa", "net/tcp/internal/crc32c"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},

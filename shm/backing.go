@@ -151,7 +151,11 @@ func writeProtect(f *os.File, kind Backing) (*os.File, error) {
 	path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
 	fd, err := openRetry(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return f, &os.PathError{Op: "open for reading", Path: path, Err: err}
+		err = &os.PathError{Op: "open for reading", Path: path, Err: err}
+		if errors.Is(err, unix.ENOENT) {
+			err = fmt.Errorf("%w: mount /proc here, or use memory without a folder (memfd)", err)
+		}
+		return f, err
 	}
 	name := f.Name()
 	f.Close()

@@ -10,6 +10,10 @@ var (
 	// leave too few threads for the processes of the cluster.
 	ErrThreads = errors.New("cluster: too few threads")
 
+	// ErrSpace is returned by Start where the limit of address space, which processes
+	// inherit, leaves those of the cluster too little to begin.
+	ErrSpace = errors.New("cluster: its processes can't begin")
+
 	// ErrNotReady is returned by Start when a process of the cluster lives but does not
 	// connect; the text names it and says what to look at.
 	ErrNotReady = errors.New("cluster: not ready")

@@ -241,7 +241,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Exe == "" && !c.InProcess {
 		exe, err := os.Executable()
 		if err != nil {
-			return c, fmt.Errorf("cluster: finding this program, which needs /proc: %w", err)
+			return c, fmt.Errorf("cluster: finding this program: %w: mount /proc here", err)
 		}
 		c.Exe = exe
 	}

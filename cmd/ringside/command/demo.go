@@ -58,7 +58,7 @@ not installed, it trains the other.`,
 			}
 			me, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("finding this program: %w", err)
+				return fmt.Errorf("finding this program: %w: mount /proc here", err)
 			}
 			devices, err := where.forWorkers(cmd, len(models), len(models))
 			if err != nil {

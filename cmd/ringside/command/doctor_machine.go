@@ -93,6 +93,9 @@ func chosen(s string) string {
 
 func (h *host) memory(context.Context) finding {
 	total, avail := h.meminfo("MemTotal"), h.meminfo("MemAvailable")
+	if total == 0 && !exists(h.path("proc/self")) {
+		return broken("mount /proc here: without it up and train can't start processes, and limits of control groups are not known", "/proc is not mounted")
+	}
 	if total == 0 {
 		return warned("", "/proc/meminfo can't be read")
 	}
@@ -146,6 +149,9 @@ func limited(resource int, least uint64, show func(uint64) string, do string) fi
 func (h *host) cores(context.Context) finding {
 	c := limits.Machine{Root: h.root}.Cores()
 	f := found("%d usable", runtime.NumCPU())
+	if !exists(h.path("proc/self")) {
+		f.Found += "; what control groups allow is not known without /proc"
+	}
 	if !math.IsInf(c.Quota, 1) {
 		f.Found += fmt.Sprintf("; the time of %.1f is allowed by control groups", c.Quota)
 	}

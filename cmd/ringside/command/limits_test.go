@@ -128,6 +128,45 @@ func TestLittleSpace(t *testing.T) {
 	}
 }
 
+// TestLittleSpaceRaised starts clusters with more address space than the runtime of Go
+// begins with, and less than their processes need: an error says so before one begins, in
+// place of the crash of one. With what the error asks for they run.
+func TestLittleSpaceRaised(t *testing.T) {
+	if testsize.Raced {
+		t.Skip("the race detector maps terabytes, which no limit allows")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtimeDir(t)
+	for name, args := range map[string][]string{
+		"up":    {"up", "-n", "2"},
+		"train": {"train", "--workers", "2", "--data", textFile(t), "--steps", "1", "--batch", "2", "--sample=-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := func(limit string) *exec.Cmd {
+				return exec.Command("sh", append([]string{"-c", `ulimit -v "$0" && exec "$@"`, limit, exe}, args...)...)
+			}
+			said, err := with("2048000").CombinedOutput()
+			m := regexp.MustCompile(`^ringside: cluster: its processes can't begin: too little address space: a process may have 2000 MiB, expected \d+: raise it by ulimit -v (\d+), or LimitAS=\d+K in a service\n$`).FindSubmatch(said)
+			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || m == nil {
+				t.Fatalf("%v: %.300s", err, said)
+			}
+			c := with(string(m[1]))
+			if name == "train" {
+				if said, err := c.CombinedOutput(); err != nil {
+					t.Errorf("with ulimit -v %s: %v: %.300s", m[1], err, said)
+				}
+				return
+			}
+			up := startCmd(t, c)
+			up.wait(`^ready at (\S+);`)
+			endUp(t, up)
+		})
+	}
+}
+
 // TestFewThreadsDo runs commands that must work where hardly a thread is left.
 func TestFewThreadsDo(t *testing.T) {
 	exe, err := os.Executable()

@@ -332,7 +332,7 @@ func logger(cmd *cobra.Command) *slog.Logger { return cmd.Context().Value(logKey
 func self(errOut io.Writer) (func(args ...string) *exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
+		return nil, fmt.Errorf("finding this program: %w: mount /proc here", err)
 	}
 	return func(args ...string) *exec.Cmd {
 		c := exec.Command(exe, args...)
