@@ -793,7 +793,7 @@ func TestT20Late(t *testing.T) {
 func TestT20Deadline(t *testing.T) {
 	for _, comes := range []string{"never", "for the plan", "for the result"} {
 		f := newFixture(t, codec.DefaultConfig(), 1, 2, 3)
-		gs, err := collective.Local(3, &collective.Options{Timeout: 400 * time.Millisecond, Linger: -1})
+		gs, err := collective.Local(3, &collective.Options{Timeout: 2 * time.Second, Linger: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -830,7 +830,7 @@ func TestT20Deadline(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		t.Logf("it comes %s: the others had aborted after %v, with a timeout of 400 ms", comes, time.Since(begin))
+		t.Logf("it comes %s: the others had aborted after %v, with a timeout of 2 s", comes, time.Since(begin))
 		for _, g := range gs {
 			g.Close()
 		}
