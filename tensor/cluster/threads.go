@@ -37,8 +37,8 @@ func fit(t limits.Threads, children, cores int) (each int, err error) {
 const (
 	// spaceOfChild and spaceOfCore are how much address space a child takes after it has
 	// begun, in bytes: for its first segments, what is kept free, and some threads with
-	// their stacks and heaps of the C library, a few of them for each core. Threads are
-	// more on a busy machine: with 128 MiB, 2 of 20 trainings failed beside 4 busy loops.
+	// their stacks and heaps of the C library, a few of them for each core. On a busy
+	// machine, which has more threads wait, a quarter of it was too little at times.
 	spaceOfChild, spaceOfCore = 512 << 20, 128 << 20
 )
 
