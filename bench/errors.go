@@ -17,7 +17,7 @@ var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: 
 
 // ErrNoBackend is returned by the scenarios python and torch-backend on a machine whose
 // Python does not find the package ringside and its library.
-var ErrNoBackend = errors.New("bench: no ringside for Python; build it by make python, and activate an environment that has the wheel, or set PYTHONPATH to the absolute path of cmd/libringside/python")
+var ErrNoBackend = errors.New("bench: no ringside for Python; build it by make python, and activate an environment with the wheel, or set PYTHONPATH to the absolute path of cmd/libringside/python")
 
 // failure is what check panics with and try recovers. Scenarios and the parts of a play
 // are scripts: each ends at its first error, as a benchmark of package testing ends at

@@ -47,14 +47,21 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// TestPythons: the interpreter of an active virtual environment comes first.
+// TestPythons: the interpreter of a virtual environment that is active comes first.
 func TestPythons(t *testing.T) {
-	t.Setenv("VIRTUAL_ENV", "/env")
-	if p := pythons(); p[0] != "/env/bin/python3" {
-		t.Error(p)
+	env := t.TempDir()
+	found := filepath.Join(env, "bin", "python3")
+	if err := errors.Join(os.Mkdir(filepath.Dir(found), 0o700), os.WriteFile(found, nil, 0o700)); err != nil {
+		t.Fatal(err)
 	}
-	t.Setenv("VIRTUAL_ENV", "")
+	t.Setenv("PATH", filepath.Dir(found))
 	if p := pythons(); p[0] != "/usr/bin/python3" {
-		t.Error(p)
+		t.Errorf("%q: a folder of programs is no environment", p)
+	}
+	if err := os.WriteFile(filepath.Join(env, "pyvenv.cfg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := pythons(); p[0] != found {
+		t.Errorf("%q, expected %s first", p, found)
 	}
 }

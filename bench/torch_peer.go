@@ -12,21 +12,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 )
 
 //go:embed torch/*.py
 var torchSource embed.FS
 
-// pythons returns the interpreters to try: that of an active virtual environment, the one
-// that distributions install PyTorch for, and where it may be otherwise.
+// pythons returns the interpreters to try: that of a virtual environment that comes first
+// on PATH, the one that distributions install PyTorch for, and where it may be otherwise.
 func pythons() []string {
-	out := []string{"/usr/bin/python3", "python3"}
-	if env := os.Getenv("VIRTUAL_ENV"); env != "" {
-		out = slices.Insert(out, 0, filepath.Join(env, "bin", "python3"))
+	const distributions, onPath = "/usr/bin/python3", "python3"
+	if found, err := exec.LookPath(onPath); err == nil {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(found), "..", "pyvenv.cfg")); err == nil {
+			return []string{found, distributions}
+		}
 	}
-	return out
+	return []string{distributions, onPath}
 }
 
 // torchPeer is PyTorch, which takes steps when told to: a process, or several ranks that

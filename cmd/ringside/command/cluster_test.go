@@ -128,8 +128,8 @@ func TestUp(t *testing.T) {
 	if !strings.Contains(o.Engine, addr) {
 		t.Errorf("train ran on %s, want the cluster at %s", o.Engine, addr)
 	}
-	// A worker that is killed takes along what it has not told the trace yet: the one that
-	// trained lives on.
+	// A worker that is killed takes along what it has not told the trace yet: the one
+	// that trained lives on.
 	name := "w0"
 	if strings.Contains(o.Engine, fmt.Sprintf("w0 (pid %d)", pids["w0"])) {
 		name = "w1"

@@ -43,10 +43,11 @@ func TestTrainBadConfig(t *testing.T) {
 	runtimeDir(t)
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	for text, want := range map[string]string{
-		"batch:\n  shard: {axis: 0, along: model}\n":            file + ":2:27: batch.shard.along: model: unknown dim of the mesh, expected data",
-		"micro_batches: 3\nbatch: {shard: {axis: 0}}\n":         "micro-batches is 3, expected a divisor of the batch, 8",
-		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n":         file + ":2:29: batch.shard.x",
-		"workers: 2\nmodel.norm.weight:\n  shard: {axis: -2}\n": file + ":3:17: model.norm.weight.shard.axis: -2: a tensor of model.norm.weight has the shape [64], expected -1 to 0",
+		"batch:\n  shard: {axis: 0, along: model}\n":                file + ":2:27: batch.shard.along: model: unknown dim of the mesh, expected data",
+		"workers: 2\nmicro_batches: 3\nbatch: {shard: {axis: 0}}\n": "micro-batches is 3, expected a divisor of the batch, 8",
+		"batch: {shard: {axis: 0}}\n":                               "cuts tensors among workers and gives no number of them: add a line to it such as workers: 2",
+		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n":             file + ":2:29: batch.shard.x",
+		"workers: 2\nmodel.norm.weight:\n  shard: {axis: -2}\n":     file + ":3:17: model.norm.weight.shard.axis: -2: a tensor of model.norm.weight has the shape [64], expected -1 to 0",
 		"workers: 3\nlayers: {shard: {axis: 0}}\n\"*.up_proj.weight\":\n  shard: {axis: 1, even: true}\n": file +
 			":4:26: *.up_proj.weight.shard.even: true: dim 1 of a tensor of model.layers.0.mlp.up_proj.weight, of shape [192 64], is cut in 3, expected a multiple of 3 there, workers that divide 64, or even: false",
 	} {
