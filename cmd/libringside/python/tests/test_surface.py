@@ -166,12 +166,13 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("of, hints", [("module", _hints.FUNCTIONS), ("tensor", _hints.METHODS)])
 def test_hints(of, hints):
     """A name of PyTorch that does not exist is refused with what does, and that works."""
-    owner = rs if of == "module" else rs.ones(1)
-    for name, hint in hints.items():
-        with pytest.raises(AttributeError, match=re.escape(f"has no {'attribute ' if of == 'module' else ''}{name!r}: use {hint}")):
-            getattr(owner, name)
-        x, index = rs.ones((3, 3)), rs.zeros(3, rs.int64)
-        values = {"ringside": rs, "x": x, "y": x, "a": x, "b": x, "mask": x > 0, "index": index, "indices": rs.zeros((3, 3), rs.int64),
-                  "tensors": [x, x], "value": 2.0, "low": 0.0, "high": 1.0, "data": [1.0], "array": [1.0], "dtype": rs.float64,
-                  "axes": (1, 0), "shape": (3, 3), "i": 0, "j": 1, "n": 7}
-        exec(hint.replace("axis=...", "axis=1"), values)
+    with rs.session(in_process=True):
+        owner = rs if of == "module" else rs.ones(1)
+        for name, hint in hints.items():
+            with pytest.raises(AttributeError, match=re.escape(f"has no {'attribute ' if of == 'module' else ''}{name!r}: use {hint}")):
+                getattr(owner, name)
+            x, index = rs.ones((3, 3)), rs.zeros(3, rs.int64)
+            values = {"ringside": rs, "x": x, "y": x, "a": x, "b": x, "mask": x > 0, "index": index, "indices": rs.zeros((3, 3), rs.int64),
+                      "tensors": [x, x], "value": 2.0, "low": 0.0, "high": 1.0, "data": [1.0], "array": [1.0], "dtype": rs.float64,
+                      "axes": (1, 0), "shape": (3, 3), "i": 0, "j": 1, "n": 7}
+            exec(hint.replace("axis=...", "axis=1"), values)

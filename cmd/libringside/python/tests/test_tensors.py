@@ -31,9 +31,24 @@ def session(request):
             yield c.session
 
 
+# stop suspends a process, and returns once none of its threads runs any more.
+STOP = """
+def stop(pid):
+    import os, signal
+    os.kill(pid, signal.SIGSTOP)
+    def running():
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat") as f:
+                if f.read().rpartition(")")[2].split()[0] != "T":
+                    return True
+    while running():
+        pass
+"""
+
+
 def run(program, *args, timeout=PATIENCE, check=True):
     """Runs a program of Python as a process and returns it."""
-    p = subprocess.run([sys.executable, "-B", "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout)
+    p = subprocess.run([sys.executable, "-B", "-c", STOP + textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout)
     if check:
         assert p.returncode == 0, p.stdout + p.stderr
     return p
@@ -434,7 +449,7 @@ def test_closed_by_a_handler():
             with s:
                 x = rs.ones(2)
                 x.numpy()
-                os.kill(worker, signal.SIGSTOP)
+                stop(worker)
                 signal.setitimer(signal.ITIMER_REAL, 0.2)
                 try:
                     (x + 1).numpy()
@@ -665,7 +680,7 @@ INTERRUPTED = """
         x = rs.ones(4) + 1
         x.numpy()
         worker = c.processes["w0"]
-        os.kill(worker, signal.SIGSTOP)
+        stop(worker)
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             (x * 2).numpy()
@@ -788,7 +803,7 @@ def test_handlers_may_not_nest():
                 os.kill(c_worker, signal.SIGCONT)
             c_worker = c.processes["w0"]
             signal.signal(signal.SIGUSR1, handler)
-            os.kill(c_worker, signal.SIGSTOP)
+            stop(c_worker)
             threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
             assert (x * 2).tolist() == [4] * 4
         assert said and "signal handler" in said[0], said
