@@ -58,7 +58,11 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	c := &Cluster{o: o, log: o.Logger, said: map[Child]*tail{}}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	if !o.InProcess {
-		if err := c.fitThreads(); err != nil {
+		err := c.fitThreads()
+		if err == nil {
+			err = c.checkSpace()
+		}
+		if err != nil {
 			c.cancel(errClosed)
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -34,34 +33,13 @@ func fit(t limits.Threads, children, cores int) (each int, err error) {
 	return 0, nil
 }
 
-const (
-	// spaceOfChild and spaceOfCore are how much address space a child takes after it has
-	// begun, in bytes: for its first segments, what is kept free, and some threads with
-	// their stacks and heaps of the C library, a few of them for each core. On a busy
-	// machine, which has more threads wait, a quarter of it was too little at times.
-	spaceOfChild, spaceOfCore = 512 << 20, 128 << 20
-)
-
-// fitSpace returns ErrSpace where children that use so many cores have too little address
-// space: the Go runtime would end one, or it would find none for a session.
-func fitSpace(m limits.Machine, cores int) error {
-	if err := m.Child(spaceOfChild + spaceOfCore*int64(cores)); err != nil {
-		return fmt.Errorf("%w: %w", ErrSpace, err)
-	}
-	return nil
-}
-
-// fitThreads has the children use fewer cores where there are few threads, and looks at
-// their address space.
+// fitThreads has the children use fewer cores where there are few threads.
 func (c *Cluster) fitThreads() (err error) {
 	children, cores := c.o.Workers+1, runtime.NumCPU()
 	t := limits.Machine{}.Threads(threadsOfOwn + children*(threadsOfChild+cores))
 	if c.cores, err = fit(t, children, cores); err == nil && c.cores > 0 {
 		c.cores = min(c.cores, runtime.GOMAXPROCS(0))
 		c.o.Threads = max(1, min(c.cores, c.o.Threads))
-	}
-	if err == nil {
-		err = fitSpace(limits.Machine{}, cmp.Or(c.cores, cores))
 	}
 	return err
 }

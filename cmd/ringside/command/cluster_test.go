@@ -34,11 +34,17 @@ type command struct {
 
 func start(t *testing.T, args ...string) *command {
 	t.Helper()
-	exe, err := os.Executable()
+	return startCmd(t, exec.Command(executable(t), args...))
+}
+
+// executable returns the path of this program, which runs commands; see TestMain.
+func executable(t *testing.T) string {
+	t.Helper()
+	exe, err := thisProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startCmd(t, exec.Command(exe, args...))
+	return exe
 }
 
 func startCmd(t *testing.T, cmd *exec.Cmd) *command {

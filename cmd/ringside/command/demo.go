@@ -56,9 +56,9 @@ not installed, it trains the other.`,
 			for _, why := range left {
 				fmt.Fprintf(said, "left out: %v\n", why)
 			}
-			me, err := os.Executable()
+			me, err := thisProgram()
 			if err != nil {
-				return fmt.Errorf("finding this program: %w: mount /proc here", err)
+				return err
 			}
 			devices, err := where.forWorkers(cmd, len(models), len(models))
 			if err != nil {

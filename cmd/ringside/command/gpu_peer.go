@@ -82,7 +82,7 @@ func trySharing(ctx context.Context, api driver.API) (finding, error) {
 
 // runGPUPeer starts this program as the other process.
 func runGPUPeer(ctx context.Context, k memory.Kind, order io.Reader, f *os.File) error {
-	exe, err := os.Executable()
+	exe, err := thisProgram()
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	}
 	t := &twoHosts{hosts: hosts, stderr: cmd.ErrOrStderr()}
 	defer t.end()
-	if t.exe, err = os.Executable(); err != nil {
+	if t.exe, err = thisProgram(); err != nil {
 		return err
 	}
 	near := local.DispatcherAddr(local.DirIn(hostsDir))

@@ -36,11 +36,7 @@ func (r refused) check(t *testing.T, exe string) {
 // TestMemfdRefused runs commands where the system refuses memfd_create.
 func TestMemfdRefused(t *testing.T) {
 	runtimeDir(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := textFile(t)
+	exe, text := executable(t), textFile(t)
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		says := "memfd_create: " + errno.Error() + ": allow it in the seccomp profile of this container or service"
 		limitstest.WithoutMemfd(t, os.Getenv, errno, func() {
@@ -59,11 +55,7 @@ func TestMemfdRefused(t *testing.T) {
 // this program can't; training in one process works.
 func TestWithoutProc(t *testing.T) {
 	runtimeDir(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := textFile(t)
+	exe, text := executable(t), textFile(t)
 	limitstest.WithoutProc(t, os.Getenv, func() {
 		const says = "finding this program: readlink /proc/self/exe: no such file or directory: mount /proc here"
 		for _, r := range []refused{

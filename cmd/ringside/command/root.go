@@ -328,11 +328,20 @@ type logKey struct{}
 // logger returns what logsFrom made before the command ran.
 func logger(cmd *cobra.Command) *slog.Logger { return cmd.Context().Value(logKey{}).(*slog.Logger) }
 
-// self makes a command of this binary, whose errors come out where ours do.
-func self(errOut io.Writer) (func(args ...string) *exec.Cmd, error) {
+// thisProgram returns the path of this binary.
+func thisProgram() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w: mount /proc here", err)
+		return "", fmt.Errorf("finding this program: %w: mount /proc here", err)
+	}
+	return exe, nil
+}
+
+// self makes a command of this binary, whose errors come out where ours do.
+func self(errOut io.Writer) (func(args ...string) *exec.Cmd, error) {
+	exe, err := thisProgram()
+	if err != nil {
+		return nil, err
 	}
 	return func(args ...string) *exec.Cmd {
 		c := exec.Command(exe, args...)
