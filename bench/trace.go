@@ -46,7 +46,7 @@ func runTrace(r *run) {
 		events, steps = events+n, steps+block
 		return each
 	})
-	r.measure(turns{rounds: r.rounds(15), warm: true}, off, on)
+	r.measure(turns{rounds: r.rounds(45), warm: true}, off, on)
 	r.single("events of a step", "events", float64(events)/float64(steps))
 	r.atMost("trace_cost", ratio(on.series, off.series), maxTraceCost)
 }
