@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -9,10 +10,17 @@ import (
 // returns are below it.
 const firstChosen = 1 << 62
 
+// Numbers of calls in a record that are not of the op table.
+const (
+	callLine      = 1<<opBits - 3 // the line that the next operation is of
+	callGradients = 1<<opBits - 2
+	callStep      = 1<<opBits - 1 // of an optimizer
+)
+
 // batch has the results of a record that is under way, by number. Most are dropped at its
 // end: a table of all tensors never has them.
 type batch struct {
-	first int64 // number of made[0]
+	first int64 // number of made[0]; 0 before there is one
 	made  []*held
 }
 
@@ -24,14 +32,11 @@ func (b *batch) find(id int64) *held {
 	return nil
 }
 
-// record records operations in the session of b, each a head, the number of its result,
-// its arguments and its attributes, and drops the tensors in dead. It returns the first
-// error: the others are recorded.
+// record makes the calls of words in the session of b, and drops the tensors in dead. It
+// returns the first error: the other calls are made.
 func (b *batch) record(s *session, words, dead []int64) (err error) {
 	defer b.end(s)
-	if n := len(words) / 2; n > 0 {
-		b.first, b.made = words[1], slices.Grow(b.made, n)[:n]
-	}
+	b.first, b.made = 0, slices.Grow(b.made, len(words))[:len(words)]
 	for len(words) > 0 {
 		rest, failed := b.one(s, words)
 		if failed != nil && err == nil {
@@ -60,36 +65,116 @@ func (b *batch) end(s *session) {
 	}
 	clear(b.made)
 	b.made = b.made[:0]
+	s.line = ""
 }
 
-// one records the first operation of words and returns the words after it.
+// one makes the first call of words and returns the words after it.
 func (b *batch) one(s *session, words []int64) (rest []int64, err error) {
 	h := parseHead(uint64(words[0]))
+	if h.op >= callLine {
+		return b.other(s, words)
+	}
 	end := 2 + h.args + h.ints
 	if len(words) < end {
 		return nil, fmt.Errorf("%w: %d words of a call of %v, expected %d", errArgument, len(words), h.op, end)
 	}
 	id, rest := words[1], words[end:]
-	if id < firstChosen || b.find(id) != nil {
-		return rest, fmt.Errorf("%w: number %d of a result, expected an unused one of at least %d", errHandle, id, int64(firstChosen))
+	if err := b.unused(id); err != nil {
+		return rest, err
 	}
 	t, err := operate(s, h, words[2:end])
+	s.line = ""
 	if err == nil && t.Err() != nil {
 		err = s.end(t.Err())
 	}
 	if err != nil {
 		return rest, err
 	}
-	made := newHeld(s, t, s.in)
-	if i := uint64(id - b.first); i < uint64(len(b.made)) {
-		b.made[i] = made
-	} else {
-		b.keep(s, id, made)
-	}
+	b.hold(s, id, newHeld(s, t, s.in))
 	return rest, nil
 }
 
-// keep has a tensor under a number. One that had it is dropped.
+// other makes a call that is not of the op table: a head, the number of words that
+// follow, and these.
+func (b *batch) other(s *session, words []int64) (rest []int64, err error) {
+	if len(words) < 2 || words[1] < 0 || words[1] > int64(len(words)-2) {
+		return nil, fmt.Errorf("%w: %d words left of a call, which begins with %d", errArgument, len(words), words[:min(len(words), 2)])
+	}
+	call, rest := words[2:2+words[1]], words[2+words[1]:]
+	op := parseHead(uint64(words[0])).op
+	if op == callLine && len(call) == 1 {
+		s.line = lines.name(int(call[0]))
+		return rest, nil
+	}
+	defer func() { s.line = "" }()
+	switch {
+	case op == callGradients && len(call) >= 3 && len(call)%2 == 1:
+		err = b.gradients(s, call)
+	case op == callStep && len(call) >= 3:
+		err = step(s, call)
+	default:
+		err = fmt.Errorf("%w: %d words of call %d", errArgument, len(call), op)
+	}
+	return rest, err
+}
+
+// gradients computes gradients: of a loss, with the gradient of that or 0, by flags, and
+// with respect to tensors, each of which is followed by its gradient's number.
+func (b *batch) gradients(s *session, call []int64) error {
+	loss, output, flags, pairs := call[0], call[1], call[2], call[3:]
+	xs := make([]int64, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		if err := b.unused(pairs[i+1]); err != nil {
+			return err
+		}
+		xs = append(xs, pairs[i])
+	}
+	gs, err := s.grad(loss, output, int(flags), xs)
+	for i, g := range gs {
+		b.hold(s, pairs[2*i+1], g)
+	}
+	return err
+}
+
+// step takes a step of an optimizer: its handle, the bits of the learning rate and of the
+// norm to which gradients are clipped, and the gradients; without any those that backward
+// left.
+func step(s *session, call []int64) error {
+	o, err := get[*optimizer](&all, uint64(call[0]))
+	if err != nil {
+		return err
+	}
+	if o.s != s {
+		return fmt.Errorf("%w: optimizer %d is of another session", errArgument, call[0])
+	}
+	grads := call[3:]
+	if len(grads) == 0 {
+		grads = nil
+	}
+	return o.step(math.Float64frombits(uint64(call[1])), math.Float64frombits(uint64(call[2])), grads)
+}
+
+// unused returns an error if no new tensor may have the number id.
+func (b *batch) unused(id int64) error {
+	if id < firstChosen || b.find(id) != nil {
+		return fmt.Errorf("%w: number %d of a result, expected an unused one of at least %d", errHandle, id, int64(firstChosen))
+	}
+	return nil
+}
+
+// hold has a new tensor under a number.
+func (b *batch) hold(s *session, id int64, h *held) {
+	if b.first == 0 {
+		b.first = id
+	}
+	if i := uint64(id - b.first); i < uint64(len(b.made)) {
+		b.made[i] = h
+	} else {
+		b.keep(s, id, h)
+	}
+}
+
+// keep has a tensor under a number in the table. One that had it is dropped.
 func (*batch) keep(s *session, id int64, h *held) {
 	s.drop([]int64{id})
 	s.tensors[id] = h

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -15,6 +16,24 @@ import (
 // recordedCall returns a call of batch.record, of tensors.
 func recordedCall(op tensor.Op, id int64, args ...int64) []int64 {
 	return append([]int64{int64(op) | int64(len(args))<<opBits, id}, args...)
+}
+
+// otherCall returns a call of batch.record that is not of the op table.
+func otherCall(op int64, words ...int64) []int64 {
+	return append([]int64{op, int64(len(words))}, words...)
+}
+
+// chosen is the number of the newest gradient of gradients.
+var chosen atomic.Int64
+
+// gradients has a record compute the gradients of a loss, and returns their numbers.
+func (s *session) gradients(loss int64, flags int64, xs ...int64) (ids []int64, err error) {
+	call := []int64{loss, 0, flags}
+	for _, x := range xs {
+		ids = append(ids, firstChosen+1<<30+chosen.Add(1))
+		call = append(call, x, ids[len(ids)-1])
+	}
+	return ids, s.batch.record(s, otherCall(callGradients, call...), nil)
 }
 
 // TestBatch: operations that are handed over together are those of single calls, and
@@ -68,7 +87,7 @@ func TestBatchGraph(t *testing.T) {
 	if err := s.batch.record(s, append(recordedCall(tensor.OpExp, y, x), recordedCall(tensor.OpMul, z, y, y)...), []int64{y}); err != nil {
 		t.Fatal(err)
 	}
-	gs, err := s.grad(s.call(t, tensor.OpSum, []int64{0}, z), 0, 0, []int64{x})
+	gs, err := s.gradients(s.call(t, tensor.OpSum, []int64{0}, z), 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +111,16 @@ func TestBatchRefused(t *testing.T) {
 		"a number twice":    {append(recordedCall(tensor.OpNeg, firstChosen, x), recordedCall(tensor.OpNeg, firstChosen, x)...), errHandle},
 		"an unknown tensor": {recordedCall(tensor.OpNeg, firstChosen, 1<<40), errHandle},
 		"no operation":      {recordedCall(4000, firstChosen, x), errArgument},
+		"too few gradients": {otherCall(callGradients, x, 0), errArgument},
+		"half a gradient":   {otherCall(callGradients, x, 0, 0, x), errArgument},
+		"a small gradient":  {otherCall(callGradients, x, 0, 0, x, 5), errHandle},
+		"no graph":          {otherCall(callGradients, x, 0, 0, x, firstChosen), tensor.ErrNoGrad},
+		"no optimizer":      {otherCall(callStep, 1<<40, 0, 0), errHandle},
+		"a short step":      {otherCall(callStep, 1<<40), errArgument},
+		"two lines":         {otherCall(callLine, 1, 2), errArgument},
+		"a long call":       {[]int64{callStep, 4, 1, 2, 3}, errArgument},
+		"a negative length": {[]int64{callStep, -1, 1, 2, 3}, errArgument},
+		"its number alone":  {[]int64{callStep}, errArgument},
 		"a bad shape":       {[]int64{int64(tensor.OpReshape) | 1<<opBits | 1<<(opBits+argBits), firstChosen, x, 7}, tensor.ErrShape},
 	} {
 		if err := s.batch.record(s, c.words, nil); !errors.Is(err, c.err) {
@@ -105,21 +134,80 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
+// TestBatchStep: a record computes gradients of what it has recorded, and takes a step
+// with them; one of another session's optimizer is refused.
+func TestBatchStep(t *testing.T) {
+	s, other := here(t), here(t)
+	x := s.floats(t, 3)
+	if err := s.requireGrad(x); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.newOptimizer(`{"kind": "sgd", "names": ["x"], "lr": 1}`, []int64{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := int64(all.put(o))
+	loss, g := int64(firstChosen+1), int64(firstChosen+2)
+	lr := int64(math.Float64bits(0.5))
+	words := append(recordedCall(tensor.OpSquare, loss, x), otherCall(callGradients, loss, 0, 0, x, g)...)
+	words = append(words, otherCall(callStep, handle, lr, 0, g)...)
+	if err := s.batch.record(s, words, []int64{loss}); err != nil {
+		t.Fatal(err)
+	}
+	if v, d := s.first(t, x, 1), s.first(t, g, 1); v != 0 || d != 6 {
+		t.Errorf("x is %g after a gradient of %g, expected 0 and 6", v, d)
+	}
+	if err := other.batch.record(other, otherCall(callStep, handle, lr, 0), nil); !errors.Is(err, errArgument) {
+		t.Errorf("an optimizer of another session: %v", err)
+	}
+}
+
+// TestBatchLine: an error names the line that the record has for its operation, and the
+// caller's for those after it.
+func TestBatchLine(t *testing.T) {
+	s := here(t)
+	n, err := lines.number("model.py:12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := lines.number("model.py:12"); err != nil || again != n {
+		t.Errorf("number %d, then %d, %v", n, again, err)
+	}
+	x := s.floats(t, 1)
+	bad := []int64{int64(tensor.OpReshape) | 1<<opBits | 1<<(opBits+argBits), firstChosen, x, 7}
+	err = s.batch.record(s, append(otherCall(callLine, int64(n)), bad...), nil)
+	if err == nil || !strings.Contains(err.Error(), "model.py:12") {
+		t.Errorf("%v, expected one of model.py:12", err)
+	}
+	for _, words := range [][]int64{bad, append(otherCall(callLine, 0), bad...)} {
+		if err = s.batch.record(s, words, nil); err == nil || strings.Contains(err.Error(), "model.py") {
+			t.Errorf("%v, expected no line of model.py", err)
+		}
+	}
+	few := names{most: 1}
+	for i, name := range []string{"a", "b", "a"} {
+		if n, err := few.number(name); err != nil || n != []int{1, 0, 1}[i] {
+			t.Errorf("name %s is %d, %v", name, n, err)
+		}
+	}
+}
+
 // TestBatchPanic: a panic, which the exported function makes an error, leaves no result
 // behind under a number of the next record.
 func TestBatchPanic(t *testing.T) {
 	s := here(t)
 	x := s.floats(t, 2)
-	s.tensors[7] = nil
+	const empty = 1 << 40
+	s.tensors[empty] = nil
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("no panic of a tensor that is nil")
 			}
 		}()
-		_ = s.batch.record(s, append(recordedCall(tensor.OpNeg, firstChosen+1, x), recordedCall(tensor.OpNeg, firstChosen+2, 7)...), nil)
+		_ = s.batch.record(s, append(recordedCall(tensor.OpNeg, firstChosen+1, x), recordedCall(tensor.OpNeg, firstChosen+2, empty)...), nil)
 	}()
-	delete(s.tensors, 7)
+	delete(s.tensors, empty)
 	if err := s.batch.record(s, recordedCall(tensor.OpExp, firstChosen+40, x), []int64{firstChosen + 40}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -105,7 +106,7 @@ func (s *session) gradOptions(output int64, flags int) (*autograd.Options, error
 }
 
 // grad returns the gradients of a loss with respect to xs.
-func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, error) {
+func (s *session) grad(loss, output int64, flags int, xs []int64) ([]*held, error) {
 	l, err := graphOf(s, loss)
 	if err != nil {
 		return nil, err
@@ -120,17 +121,20 @@ func (s *session) grad(loss, output int64, flags int, xs []int64) ([]int64, erro
 	}
 	s.work *= 3 // each product has two more
 	gs, err := autograd.GradWith(o, l.t, ts...)
+	for _, g := range gs {
+		err = cmp.Or(err, g.Err())
+	}
 	if err = s.end(advised(err)); err != nil {
+		for _, g := range gs {
+			g.Free()
+		}
 		return nil, err
 	}
-	out := make([]int64, len(gs))
+	out := make([]*held, len(gs))
 	for i, g := range gs {
-		if out[i], err = s.put(g); err != nil {
-			s.drop(out[:i])
-			return nil, err
-		}
+		out[i] = newHeld(s, g, nil)
 		if o.CreateGraph { // which refers to the loss's
-			s.tensors[out[i]].claim(append([]*held{l}, in...))
+			out[i].claim(append([]*held{l}, in...))
 		}
 	}
 	if flags&(gradRetain|gradCreate) == 0 {

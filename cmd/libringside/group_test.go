@@ -277,6 +277,7 @@ func TestHeader(t *testing.T) {
 		"SUM": int(element.Sum), "PROD": int(element.Prod), "MIN": int(element.Min), "MAX": int(element.Max),
 		"AND": int(element.And), "OR": int(element.Or), "XOR": int(element.Xor), "MEAN": int(element.Mean),
 		"GRADIENT": 1, "SET_GRADIENT": 2, "DETACH": 3, "REQUIRE_GRAD": 4, "ASSIGN": 5, "ASSIGN_VALUE": 6, "SET_SIGNAL": 7,
+		"LINE": callLine, "GRADIENTS": callGradients, "STEP": callStep,
 		"F32": int(element.F32), "F64": int(element.F64), "I32": int(element.I32), "I64": int(element.I64),
 		"U8": int(element.U8), "BOOL": int(element.Bool), "F16": int(element.F16), "BF16": int(element.BF16),
 	}

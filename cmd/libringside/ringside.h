@@ -7,6 +7,7 @@
  *     2   sessions and tensors
  *     3   ringside_record, and checkpoints
  *     4   ringside_call and ringside_start take a ringside_request; ringside_record reads
+ *     5   ringside_record computes gradients and steps, in place of functions of their own
  *
  * Errors. A function that can fail returns NULL, or a text for people: what failed, its
  * value, what was expected. The caller frees it by ringside_free. Results are then not
@@ -41,7 +42,7 @@
 extern "C" {
 #endif
 
-#define RINGSIDE_VERSION 4
+#define RINGSIDE_VERSION 5
 
 typedef uint64_t ringside_handle; /* 0 is none */
 
@@ -214,6 +215,10 @@ int64_t ringside_cluster(const char *options);
 /* ringside_signal returns the number of a signal of that name, for a call's head. */
 int64_t ringside_signal(const char *name);
 
+/* ringside_line returns the number of a line of the caller's program, FILE:LINE, for
+ * RINGSIDE_LINE. It is 0, which names none, when there are more than 65,536. */
+int64_t ringside_line(const char *text);
+
 /* ringside_apply records an operation and returns its result. A call is these words:
  *
  *     session      its handle
@@ -224,12 +229,27 @@ int64_t ringside_signal(const char *name);
  *     attributes   the integers of the op table; of random operations without offset */
 int64_t ringside_apply(const int64_t *call);
 
-/* ringside_record records many operations, one call after the other, and then drops n
- * tensors as ringside_drop does, but waits. In a call the head is followed by the number
- * of the result, which the caller chooses: at least RINGSIDE_CHOSEN, and used once. The
- * session is given apart. words counts those of all calls. It returns the first error;
- * the other operations are recorded. Without an error, and with a tensor in item that is
- * not 0, it does what ringside_item does. */
+/* ringside_record makes many calls, one after the other, and then drops n tensors as
+ * ringside_drop does, but waits. In a call the head is followed by the number of the
+ * result, which the caller chooses: at least RINGSIDE_CHOSEN, and used once. The session
+ * is given apart. words counts those of all calls. It returns the first error; the other
+ * calls are made. Without an error, and with a tensor in item that is not 0, it does what
+ * ringside_item does.
+ *
+ * Three calls are of no operation. Their head is a word below and no more, and the number
+ * of the words that follow is in the place of the result:
+ *
+ *     RINGSIDE_LINE        the line that errors of the next operation name, by its number
+ *                          of ringside_line; else it is that of the caller
+ *     RINGSIDE_GRADIENTS   a loss; the gradient of that, 0 for 1; flags; and tensors,
+ *                          each with the number of the gradient with respect to it.
+ *                          flags: 1 keeps the graph, 2 gives the gradients one, 4 gives
+ *                          zeros for tensors that the loss does not depend on
+ *     RINGSIDE_STEP        an optimizer; the bits of a double, the learning rate; those
+ *                          of the norm that gradients are clipped to, 0 for none; and a
+ *                          gradient of each parameter, 0 for none. Without gradients:
+ *                          those that ringside_backward left */
+enum { RINGSIDE_LINE = 4093, RINGSIDE_GRADIENTS = 4094, RINGSIDE_STEP = 4095 };
 #define RINGSIDE_CHOSEN (INT64_C(1) << 62)
 int64_t ringside_record(ringside_handle session, const int64_t *calls, int64_t words, const int64_t *dead, int64_t n,
 	int64_t item, void *element);
@@ -268,12 +288,8 @@ int64_t ringside_flush(ringside_handle session, int32_t wait);
 /* ringside_seed restarts the session's random numbers. */
 int64_t ringside_seed(ringside_handle session, int64_t seed);
 
-/* ringside_grad computes the gradients of loss with respect to n tensors; output is the
- * gradient of loss itself, 0 for 1. ringside_backward adds them to those of the leaves.
- * flags: 1 keeps the graph, 2 gives the gradients one, 4 gives zeros for tensors that
- * loss does not depend on. */
-int64_t ringside_grad(ringside_handle session, int64_t loss, int64_t output, int32_t flags,
-	const int64_t *xs, int64_t n, int64_t *gradients);
+/* ringside_backward adds the gradients of loss to those of its leaves; output and flags
+ * are as in RINGSIDE_GRADIENTS. */
 int64_t ringside_backward(ringside_handle session, int64_t loss, int64_t output, int32_t flags);
 
 /* ringside_tensor does something with a tensor, and another. */
@@ -288,12 +304,9 @@ enum {
 };
 int64_t ringside_tensor(ringside_handle session, int32_t what, int64_t tensor, int64_t other);
 
-/* ringside_optimizer makes an optimizer of tensors and returns its handle. ringside_step
- * updates them with gradients, 0 for none; NULL: those that ringside_backward left.
- * Their norm is clipped to clip, unless that is 0.
- * ringside_state returns its tensors, ringside_restore takes those of another. */
+/* ringside_optimizer makes an optimizer of tensors and returns its handle. RINGSIDE_STEP
+ * updates them. ringside_state returns its tensors, ringside_restore takes those of another. */
 int64_t ringside_optimizer(ringside_handle session, const char *options, const int64_t *params, int64_t n);
-int64_t ringside_step(ringside_handle optimizer, double lr, double clip, const int64_t *gradients, int64_t n);
 int64_t ringside_state(ringside_handle optimizer, int64_t *tensors, int64_t n);
 int64_t ringside_restore(ringside_handle optimizer, int64_t steps, const int64_t *tensors, int64_t n);
 

@@ -63,6 +63,10 @@ int64_t ringside_signal(const char *name) {
 	CALL(goSignal((char *)name));
 }
 
+int64_t ringside_line(const char *text) {
+	CALL(goLine((char *)text));
+}
+
 int64_t ringside_apply(const int64_t *call) {
 	CALL(goApply((int64_t *)call));
 }
@@ -109,11 +113,6 @@ int64_t ringside_seed(ringside_handle session, int64_t seed) {
 	CALL(goSeed(session, seed));
 }
 
-int64_t ringside_grad(ringside_handle session, int64_t loss, int64_t output, int32_t flags, const int64_t *xs, int64_t n,
-	int64_t *gradients) {
-	CALL(goGrad(session, loss, output, flags, (int64_t *)xs, n, gradients));
-}
-
 int64_t ringside_backward(ringside_handle session, int64_t loss, int64_t output, int32_t flags) {
 	CALL(goBackward(session, loss, output, flags));
 }
@@ -124,10 +123,6 @@ int64_t ringside_tensor(ringside_handle session, int32_t what, int64_t tensor, i
 
 int64_t ringside_optimizer(ringside_handle session, const char *options, const int64_t *params, int64_t n) {
 	CALL(goOptimizer(session, (char *)options, (int64_t *)params, n));
-}
-
-int64_t ringside_step(ringside_handle optimizer, double lr, double clip, const int64_t *gradients, int64_t n) {
-	CALL(goStep(optimizer, lr, clip, (int64_t *)gradients, n));
 }
 
 int64_t ringside_state(ringside_handle optimizer, int64_t *tensors, int64_t n) {

@@ -36,6 +36,8 @@ type session struct {
 	here bool    // programs run in this process, and so on the thread that waits
 	work float64 // roughly what is recorded takes, in elements; only for here
 
+	line string // of the operation that is recorded; empty: that of the call under way
+
 	// behind is not nil if the call under way ends before the program that it ran.
 	behind <-chan error
 
@@ -86,7 +88,14 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 		return nil, err
 	}
 	p := newPulse(interrupted)
-	c := &client.Options{Name: o.Name, Addr: o.Addr, Workers: o.Workers, Session: &tensor.SessionOptions{Seed: o.Seed, Context: p, Site: site},
+	out := &session{pulse: p, tensors: map[int64]*held{}}
+	from := func() string {
+		if out.line != "" {
+			return out.line
+		}
+		return site()
+	}
+	c := &client.Options{Name: o.Name, Addr: o.Addr, Workers: o.Workers, Session: &tensor.SessionOptions{Seed: o.Seed, Context: p, Site: from},
 		Local: func() (tensor.Engine, error) { return cpu.NewEngine(&cpu.Options{Threads: o.Threads}) }}
 	var err error
 	if o.Config != "" {
@@ -104,7 +113,6 @@ func openSession(options string, interrupted func() bool, site func() string) (*
 			return nil, err
 		}
 	}
-	out := &session{pulse: p, tensors: map[int64]*held{}}
 	local := c.Local
 	c.Local = func() (tensor.Engine, error) {
 		out.here = true

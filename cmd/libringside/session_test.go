@@ -21,10 +21,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
 
+// noLine is the line of callers that have none.
+func noLine() string { return "" }
+
 // here opens a session in this process.
 func here(t *testing.T) *session {
 	t.Helper()
-	s, err := openSession(`{"here": true, "seed": 1}`, func() bool { return false }, nil)
+	s, err := openSession(`{"here": true, "seed": 1}`, func() bool { return false }, noLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +133,7 @@ func TestGraphClaims(t *testing.T) {
 	if middle.claims == 0 {
 		t.Fatal("a value that the graph needs was freed")
 	}
-	gs, err := s.grad(loss, 0, gradRetain, []int64{x})
+	gs, err := s.gradients(loss, gradRetain, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +143,13 @@ func TestGraphClaims(t *testing.T) {
 	if middle.claims == 0 {
 		t.Error("the graph was to be retained")
 	}
-	if _, err := s.grad(loss, 0, 0, []int64{x}); err != nil {
+	if _, err := s.gradients(loss, 0, x); err != nil {
 		t.Error(err)
 	}
 	if middle.claims != 0 {
 		t.Errorf("%d claims of a graph whose gradients were computed", middle.claims)
 	}
-	if _, err := s.grad(loss, 0, 0, []int64{x}); !errors.Is(err, tensor.ErrReleased) {
+	if _, err := s.gradients(loss, 0, x); !errors.Is(err, tensor.ErrReleased) {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -163,7 +166,7 @@ func TestAssignKeepsGraph(t *testing.T) {
 	if err := s.assign(y, s.floats(t, 100), true); err != nil {
 		t.Fatal(err)
 	}
-	gs, err := s.grad(loss, 0, 0, []int64{x})
+	gs, err := s.gradients(loss, 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +204,7 @@ func TestAssignInGraph(t *testing.T) {
 		loss int64
 		g    float32
 	}{{first, 2 * 9 * 6}, {second, 2 * 18 * 12}, {total, 12}} {
-		gs, err := s.grad(want.loss, 0, 0, []int64{x})
+		gs, err := s.gradients(want.loss, 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +258,7 @@ func TestViewOutlivesSession(t *testing.T) {
 	}
 	defer c.Close()
 	open := func() *session {
-		s, err := openSession(fmt.Sprintf(`{"addr": %q}`, c.Addr()), func() bool { return false }, nil)
+		s, err := openSession(fmt.Sprintf(`{"addr": %q}`, c.Addr()), func() bool { return false }, noLine)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +383,7 @@ func TestOptimizer(t *testing.T) {
 // language, and the session goes on.
 func TestSessionInterrupted(t *testing.T) {
 	var signal atomic.Bool
-	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	s, err := openSession(`{"here": true}`, signal.Load, noLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +410,7 @@ func TestSessionInterrupted(t *testing.T) {
 // end, those waits are interrupted alike, and its error is that of the next wait.
 func TestLeftBehind(t *testing.T) {
 	var signal atomic.Bool
-	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	s, err := openSession(`{"here": true}`, signal.Load, noLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +447,7 @@ func TestLeftBehind(t *testing.T) {
 // interrupted, so that the exception is raised, and the next call is not.
 func TestInterruptedAtTheEnd(t *testing.T) {
 	var signal atomic.Bool
-	s, err := openSession(`{"here": true}`, signal.Load, nil)
+	s, err := openSession(`{"here": true}`, signal.Load, noLine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,6 +139,13 @@ func goSignal(name *C.char) (number C.int64_t) {
 	return result(int64(n), err)
 }
 
+//export goLine
+func goLine(text *C.char) (number C.int64_t) {
+	defer caughtAs(&number)
+	n, err := lines.number(C.GoString(text))
+	return result(int64(n), err)
+}
+
 //export goApply
 func goApply(call *C.int64_t) (number C.int64_t) {
 	defer caughtAs(&number)
@@ -298,20 +305,6 @@ func goSeed(h C.ringside_handle, seed C.int64_t) (number C.int64_t) {
 	return within(h, func(s *session) (int64, error) { s.s.Seed(uint64(seed)); return 0, nil })
 }
 
-//export goGrad
-func goGrad(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t, xs *C.int64_t, n C.int64_t, out *C.int64_t) (number C.int64_t) {
-	defer caughtAs(&number)
-	ids, err := words(xs, n)
-	if err != nil {
-		return result(0, err)
-	}
-	return within(h, func(s *session) (int64, error) {
-		gs, err := s.grad(int64(loss), int64(output), int(flags), ids)
-		copy(unsafe.Slice((*int64)(out), len(gs)), gs)
-		return 0, err
-	})
-}
-
 //export goBackward
 func goBackward(h C.ringside_handle, loss, output C.int64_t, flags C.int32_t) (number C.int64_t) {
 	defer caughtAs(&number)
@@ -364,16 +357,6 @@ func ofOptimizer(h C.ringside_handle, f func(o *optimizer) error) C.int64_t {
 	}
 	defer o.s.leave()
 	return result(0, f(o))
-}
-
-//export goStep
-func goStep(h C.ringside_handle, lr, clip C.double, grads *C.int64_t, n C.int64_t) (number C.int64_t) {
-	defer caughtAs(&number)
-	ids, err := words(grads, n)
-	if err != nil {
-		return result(0, err)
-	}
-	return ofOptimizer(h, func(o *optimizer) error { return o.step(float64(lr), float64(clip), ids) })
 }
 
 //export goState

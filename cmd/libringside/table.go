@@ -41,27 +41,37 @@ func tableJSON() (string, error) {
 }
 
 // signals are the names of signals, which calls have by number, from 1.
-var signals names
+var signals = names{most: 1<<signalBits - 1, check: tensor.CheckSignalName, full: tensor.ErrSignal}
+
+// lines are those of the caller's program, which the calls of a record have by number.
+// Where there are too many, their numbers are 0.
+var lines = names{most: 1 << 16}
 
 // names numbers names. Any goroutine may call its methods.
 type names struct {
+	most  int
+	check func(name string) error // nil if any name will do
+	full  error                   // of a name beyond most
+
 	mu   sync.RWMutex
 	all  []string
 	byID map[string]int
 }
 
-// number returns the number of a name that a signal can have.
+// number returns the number of a name.
 func (n *names) number(name string) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if id, ok := n.byID[name]; ok {
 		return id, nil
 	}
-	if err := tensor.CheckSignalName(name); err != nil {
-		return 0, err
+	if n.check != nil {
+		if err := n.check(name); err != nil {
+			return 0, err
+		}
 	}
-	if len(n.all) == 1<<signalBits-1 {
-		return 0, tensor.ErrSignal
+	if len(n.all) == n.most {
+		return 0, n.full
 	}
 	if n.byID == nil {
 		n.byID = map[string]int{}

@@ -10,7 +10,7 @@ import threading
 from ringside import errors
 from ringside.errors import RingsideError
 
-VERSION = 4  # of ringside.h
+VERSION = 5  # of ringside.h
 
 PENDING, EXCHANGE, DONE = 0, 1, 2
 (ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SCATTER, GATHER, ALL_TO_ALL,
@@ -52,6 +52,7 @@ _numbers = {
     "ringside_session": (_text,),
     "ringside_cluster": (_text,),
     "ringside_signal": (_text,),
+    "ringside_line": (_text,),
     "ringside_apply": (_text,),
     "ringside_record": (_i, _text, _i, _text, _i, _i, _ptr),
     "ringside_upload": (_i, _i, _i32, _ptr, _i, _text, _i),
@@ -63,11 +64,9 @@ _numbers = {
     "ringside_flush": (_i, _i32),
     "ringside_scope": (_i, _i, _text, _i),
     "ringside_seed": (_i, _i),
-    "ringside_grad": (_i, _i, _i, _i32, _text, _i, _ptr),
     "ringside_backward": (_i, _i, _i, _i32),
     "ringside_tensor": (_i, _i32, _i, _i),
     "ringside_optimizer": (_i, _text, _text, _i),
-    "ringside_step": (_i, _f64, _f64, _text, _i),
     "ringside_state": (_i, _ptr, _i),
     "ringside_restore": (_i, _i, _text, _i),
     "ringside_save": (_i, _text, _text, _text, _i),

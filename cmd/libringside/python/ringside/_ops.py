@@ -4,7 +4,9 @@ library has the table; the functions that record them are in _functions.py and _
 from __future__ import annotations
 
 import array
+import os
 import struct
+import sys
 import threading
 from typing import Any, Sequence
 
@@ -12,6 +14,7 @@ from ringside import _native
 
 # The first word of a call, as ringside.h has it.
 _ARGS, _INTS, _SCALARS, _NO_GRAD, _SIGNAL = 12, 25, 33, 41, 42
+LINE, GRADIENTS, STEP = 4093, 4094, 4095  # calls of no operation
 NO_GRAD = 1 << _NO_GRAD
 SIGNALS = ((1 << 16) - 1) << _SIGNAL
 
@@ -42,15 +45,15 @@ class Op:
     is known of calls of a tensor, of two, of a tensor and a float, and of the others, says
     which need not be seen by the library at once."""
 
-    __slots__ = ("name", "number", "ahead", "t", "tt", "ts", "st", "of_t", "of_tt", "of_ts", "of_all")
+    __slots__ = ("name", "number", "fallible", "random", "t", "tt", "ts", "st", "of_t", "of_tt", "of_ts", "of_all")
 
     def __init__(self, name: str):
-        self.name, self.number, self.ahead = name, -1, False
+        self.name, self.number, self.fallible, self.random = name, -1, True, True
         self.of_t, self.of_tt, self.of_ts, self.of_all = Known(), Known(), Known(), Known()
 
     def load(self, row: dict[str, Any]) -> None:
         self.number = row["number"]
-        self.ahead = not row["fallible"] and not row["random"]  # else its line counts, or its place
+        self.fallible, self.random = row["fallible"], row["random"]
         self.t, self.tt = head(self.number, 1), head(self.number, 2)
         self.ts, self.st = head(self.number, 2, 0, 2), head(self.number, 2, 0, 1)
 
@@ -96,6 +99,31 @@ def load() -> None:
 def table() -> dict[str, Any]:
     """Returns the op table and the element types of the library."""
     return _native.described("ringside_table")
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_pack_line = struct.Struct("<qqq").pack
+_lines: dict[tuple[Any, int], bytes] = {}  # by code and the place in it
+
+
+def line() -> bytes:
+    """Returns the call that names the line of the innermost frame outside of the package,
+    which errors of the operation after it name. It is empty if the library has no number
+    for that line."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return b""
+    key = frame.f_code, frame.f_lasti
+    found = _lines.get(key)
+    if found is None:
+        text = f"{frame.f_code.co_filename}:{frame.f_lineno}".encode(errors="replace")
+        number = _native.number(_native.library().ringside_line(text))
+        if len(_lines) >= 4096:
+            _lines.clear()
+        found = _lines[key] = _pack_line(LINE, 1, number) if number else b""
+    return found
 
 
 # Calls of a head, and a session or the result, and: a tensor; two; a tensor and a number;

@@ -36,6 +36,7 @@ class Session:
         self._batch: tuple[list[bytes], list[int]] | None = None  # of the two, being handed over
         self._sent: Any = None  # the last batch that was
         self._handing = threading.RLock()
+        self._ended: list[int] = []  # optimizers to be closed, which calls may name
         self._ahead = False  # whether operations may be recorded here alone
         self._plain = False  # the same, and no scope is open, which notes what is made in it
         self._scopes: list[Scope] = []  # that are open, innermost last
@@ -93,8 +94,28 @@ class Session:
                         return n
                     raise _native.failure(n)
                 if not self._calls and self._batch is None:
-                    return got
+                    break
+            while self._ended:
+                self._end(self._ended.pop())
         return got
+
+    def _now(self, call: bytes) -> None:
+        """Hands over to the library what was recorded here and a call after that."""
+        if not self._ahead:
+            self._hand()
+            _native.number(self._record(self._id, call, len(call) >> 3, b"", 0, 0, None))
+            return
+        self._calls.append(call)
+        try:
+            self._hand()
+        except RingsideError:
+            if self._batch is not None and call in self._batch[0]:  # the batch waits for another time
+                self._batch[0].remove(call)
+            raise
+
+    def _end(self, handle: int) -> None:
+        """Closes an object of the library."""
+        self._library.ringside_free(self._library.ringside_close(handle))
 
     def _note(self, tensor: Any) -> None:
         """Notes a new tensor for the innermost scope, if one is open."""
@@ -132,6 +153,8 @@ class Session:
             _default = None
         handle, self._id, self._ahead, self._plain = self._id, 0, False, False
         if handle and os.getpid() == self._pid:
+            while self._ended:
+                self._end(self._ended.pop())
             _native.check(self._library.ringside_close(handle))
 
     def __enter__(self) -> Session:

@@ -438,7 +438,11 @@ RESHAPE, PERMUTE, SLICE, CAST, SELECT, PAD, FULL, FLOOR = (
 
 def _fail(n: int, *operands: Any) -> BaseException:
     """Returns the error of a call that returned n."""
-    e = _native.failure(n)
+    return explained(_native.failure(n), *operands)
+
+
+def explained(e: BaseException, *operands: Any) -> BaseException:
+    """Returns the error of a call of operands, of which some may be what it is about."""
     tensors = [x for x in operands if x.__class__ is Tensor]
     for t in tensors:
         if not t._s._id:
@@ -479,7 +483,7 @@ def _operator(o: Op, slow: Any) -> Any:
         t._d = d
         t.__del__ = partial(s._drop, h)
         s._calls.append(call)
-        if not h & 63:
+        if not h & 255:
             s._hand()
         return t
 
@@ -504,7 +508,7 @@ def _unary(o: Op) -> Any:
         t._d = d
         t.__del__ = partial(s._drop, h)
         s._calls.append(call)
-        if not h & 63:
+        if not h & 255:
             s._hand()
         return t
 
@@ -538,7 +542,7 @@ def affine(x: Any, w: Tensor, b: Tensor) -> Tensor:
     # Both lines are done as a whole, as they call no function: see Session._hand.
     s._calls += (call,)
     s._dead += (turned, product)
-    if h & 63 < 3:
+    if h & 255 < 3:
         s._hand()
     return t
 
@@ -553,7 +557,7 @@ def _record(s: Session, h: int, d: Description, call: bytes) -> Tensor:
     s._calls.append(call)
     if s._scopes:
         s._note(t)
-    if not h & 63:
+    if not h & 255:
         s._hand()
     return t
 
@@ -746,10 +750,11 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         s = args[0]._s
         if s._ahead and (len(args) == 1 or all_of(s, args)):
             d, head, pack = found
+            line = _ops.line() if o.fallible else b""
             h = s._next()
-            t = _record(s, h, d, pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
-            if not o.ahead:
-                s._hand()  # while the line that records it is under way
+            t = _record(s, h, d, line + pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
+            if o.random or o.fallible and not line:
+                s._hand()  # at its place, and while its line is under way
             return t
     args = _operands(args)
     s, words, fmt, numbers, sure = session, [], "", 0, True
@@ -1180,18 +1185,23 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     single = xs.__class__ is Tensor
     ts = [xs] if single else list(xs)
     handle_of(loss, "loss")
-    ids = _ops.pack([t._h if t.__class__ is Tensor else handle_of(t, "one of xs") for t in ts])
-    of = 0 if grad_output is None else handle_of(grad_output, "grad_output")
-    out = (ctypes.c_int64 * len(ts))()
     s = loss._s
-    flags = (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)
-
-    def call() -> None:
-        n = s._lib.ringside_grad(s._id, loss._h, of, flags, ids, len(ts), out)
-        if n < 0:
-            raise _fail(n, loss, grad_output, *ts)
-
-    gs = made_all(s, out, call)
-    for g, t in zip(gs, ts):
+    words = [_ops.GRADIENTS, 3 + 2 * len(ts), loss._h, 0 if grad_output is None else handle_of(grad_output, "grad_output"),
+             (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)]
+    gs: list[Tensor] = []
+    for t in ts:
+        h = s._next()
+        words += t._h if t.__class__ is Tensor else handle_of(t, "one of xs"), h
+        g = _new(Tensor)
+        g._s = s
+        g._h = h
         g._d = t._d
+        g.__del__ = partial(s._drop, h)
+        gs.append(g)
+        if s._scopes:
+            s._note(g)
+    try:
+        s._now(_ops.pack(words))
+    except RingsideError as e:
+        raise explained(e, loss, grad_output, *ts) from None
     return gs[0] if single else gs

@@ -7,20 +7,24 @@ import ctypes
 import json
 import math
 import os
+import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ringside import _functions, _native, _ops  # noqa: F401 the first has the methods of tensors
 from ringside._session import whole
-from ringside._tensor import Tensor, _fail, handle_of, made_all, one_session
-from ringside.errors import DTypeError
+from ringside._tensor import Tensor, _fail, explained, handle_of, made_all, one_session
+from ringside.errors import DTypeError, RingsideError
 
 __all__ = ["Adam", "AdamW", "Optimizer", "SGD", "cosine"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+_pack_step = struct.Struct("<qqqdd").pack
 
 
 def _named(params: Any) -> dict[str, Tensor]:
@@ -72,6 +76,9 @@ class Optimizer:
         self._handle, self._pid = 0, os.getpid()
         ids = _ops.pack([t._h for t in self._params.values()])
         self._handle = self._number(s._lib.ringside_optimizer(s._id, json.dumps(options).encode(), ids, len(self._params)))
+        self._tensors = list(self._params.values())
+        for t in self._tensors:
+            t._describe()
 
     def _number(self, n: int, *others: Any) -> int:
         if n < 0:
@@ -82,18 +89,38 @@ class Optimizer:
         """Updates the parameters with grads, one for each or by name; without them, with
         what backward left. None leaves a parameter as it is. With clip the norm of all
         gradients together is scaled down to it."""
-        lr, clip = float(self.lr), float(clip)
+        lr, clip, s = float(self.lr), float(clip), self._s
+        known = s._plain and 0 <= clip and -math.inf < lr < math.inf
         if grads is None:
-            self._number(self._s._lib.ringside_step(self._handle, lr, clip, None, 0))
+            grads = []
+        else:
+            grads = self._listed(grads)
+            for g, t in zip(grads, self._tensors):
+                if g is not None and (g._d is None or g._d is not t._d or g._s is not s):
+                    known = False
+        call = _pack_step(_ops.STEP, 3 + len(grads), self._handle, lr, clip) + _ops.pack([0 if g is None else g._h for g in grads])
+        if known:  # that it does not fail
+            s._calls.append(call)
             return
+        try:
+            s._now(call)
+        except RingsideError as e:
+            raise explained(e, *self._tensors, *grads) from None
+
+    def _listed(self, grads: Tensor | Iterable[Tensor | None] | Mapping[str, Tensor | None]) -> list[Tensor | None]:
+        """Returns a gradient, or None, of each parameter."""
         if isinstance(grads, Mapping):
             more = [name for name in grads if name not in self._params]
             if more:
                 raise KeyError(f"gradients of {', '.join(map(str, more))}, which the optimizer has no parameters of: it has {', '.join(self._params)}")
             grads = [grads.get(name) for name in self._params]
         grads = [grads] if grads.__class__ is Tensor else list(grads)  # grad() of one tensor returns one
-        ids = _ops.pack([0 if g is None else g._h if g.__class__ is Tensor else handle_of(g, "a gradient") for g in grads])
-        self._number(self._s._lib.ringside_step(self._handle, lr, clip, ids, len(grads)), *grads)
+        for g in grads:
+            if g is not None:
+                handle_of(g, "a gradient")
+        if len(grads) != len(self._tensors):
+            raise RingsideError(f"ringside: {len(grads)} gradients of {len(self._tensors)} parameters")
+        return grads
 
     def zero_grad(self) -> None:
         """Removes the gradients that backward left."""
@@ -108,10 +135,12 @@ class Optimizer:
     @property
     def steps(self) -> int:
         """The number of steps taken."""
+        self._s._hand()
         return _native.about(self._handle)["steps"]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the steps taken, and the optimizer's tensors by name."""
+        self._s._hand()
         about = _native.about(self._handle)
         names = about["state"] or []
         out = (ctypes.c_int64 * len(names))()
@@ -138,7 +167,11 @@ class Optimizer:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and not sys.is_finalizing() and os.getpid() == self._pid:
-            self._s._library.ringside_free(self._s._library.ringside_close(self._handle))
+            s = self._s
+            if s._id and (s._calls or s._batch is not None):
+                s._ended.append(self._handle)  # which they may name
+            else:
+                s._end(self._handle)
 
 
 class SGD(Optimizer):

@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import itertools
+import math
 import os
 import pickle
 import signal
@@ -848,10 +849,10 @@ def test_recorded_ahead():
         with pytest.raises(ValueError):  # is found at its line
             y + rs.ones(3)
         assert not s._calls and (y * 1).tolist() == [2] * 4
-        for _ in range(200):
+        for _ in range(800):
             y = y + 1.0
-            assert len(s._calls) < 64
-        assert y.tolist() == [202] * 4
+            assert len(s._calls) < 256
+        assert y.tolist() == [802] * 4
         z = y + 1.0
         with rs.no_grad():
             w = y + 1.0
@@ -1013,10 +1014,104 @@ def test_lines_of_known_operations():
         x = rs.ones((3, 4))
         for at in (1, 2, 0):
             assert rs.take(x, rs.asarray(np.array([at])), axis=0).shape == (1, 4)
-        y = rs.take(x, rs.asarray(np.array([7])), axis=0)
+        wrong = rs.asarray(np.array([7]))
+        s.flush()
+        y = rs.take(x, wrong, axis=0)
         line = sys._getframe().f_lineno - 1
+        assert len(s._calls) == 1  # it is recorded ahead
+        z = y + 1.0
+        with pytest.raises(IndexError, match=f"test_tensors.py:{line}\\)"):
+            z.numpy()
+        exec(compile("def far(x, i, take):\n\n\n    return take(x, i, axis=0)", "far.py", "exec"), names := {})
+        with pytest.raises(IndexError, match=r"far.py:4\)"):
+            names["far"](x, wrong, rs.take).numpy()
+
+
+def test_more_lines_than_numbers(monkeypatch):
+    """Where the library has no number for a line, its operation is handed over at once."""
+    monkeypatch.setattr(rs._ops, "_lines", type("Full", (dict,), {"get": lambda *_: b""})())
+    with rs.session(in_process=True) as s:
+        x = rs.ones((3, 4))
+        for at in (1, 7):
+            y = rs.take(x, rs.asarray(np.array([at])), axis=0)
+            line = sys._getframe().f_lineno - 1
+            assert not s._calls
         with pytest.raises(IndexError, match=f"test_tensors.py:{line}\\)"):
             y.numpy()
+
+
+def test_steps_ahead():
+    """A step that cannot fail is handed over with the next read, also of an optimizer that
+    has no variable any more; one that may fail does so at its line."""
+    with rs.session(in_process=True) as s:
+        x = rs.asarray([3.0]).requires_grad_()
+        opt = rs.optim.SGD([x], lr=0.5)
+
+        def gradient():
+            return rs.grad((x * x).sum(), [x])
+
+        opt.step(gradient())
+        assert len(s._calls) == 1 and x.tolist() == [0] and not s._calls
+        with rs.no_grad():
+            x.assign(rs.asarray([2.0]))
+        (x * x).sum().backward()
+        opt.step()
+        assert len(s._calls) == 1 and opt.steps == 2 and x.tolist() == [0] and opt.state_dict()["steps"] == 2
+        opt.step([None])
+        assert len(s._calls) == 1 and opt.steps == 3
+        g = gradient()
+        with rs.scope():
+            opt.step(g)
+            assert not s._calls
+        for lr, grads, match in (math.nan, g, "rate NaN"), (0.5, [rs.ones((1, 1))], "do not fit"), (0.5, [rs.ones(1), None], "2 gradients of 1"), (0.5, [], "0 gradients of 1"):
+            opt.lr = lr
+            with pytest.raises(rs.RingsideError, match=match):
+                opt.step(grads)
+        opt.lr = 0.5
+        with pytest.raises(rs.RingsideError, match="clipped"):
+            opt.step(g, clip=-1)
+        with rs.session(in_process=True), pytest.raises(rs.RingsideError, match="different sessions"):
+            opt.step([rs.ones(1)])
+        with rs.no_grad():
+            x.assign(rs.asarray([4.0]))
+        opt.step(gradient())
+        del opt
+        assert len(s._ended) == 1 and x.tolist() == [0] and not s._ended
+        opt = rs.optim.SGD([x], lr=0.5)
+        opt.step(gradient())
+        s.close()
+        with pytest.raises(rs.errors.SessionClosed):
+            opt.step([g[0]])
+        del opt
+        assert not s._ended
+
+
+def test_gradients_in_a_handler():
+    """Gradients that a handler of a signal asks for while a call of the library waits are an
+    error, and the graph stays for who catches it."""
+    run("""
+        import signal, time, numpy as np, ringside as rs
+        with rs.session(in_process=True) as s:
+            x = rs.ones(4, requires_grad=True)
+            loss, errors = (x * 3.0).sum(), []
+            def handler(*_):
+                try:
+                    rs.grad(loss, x)
+                except rs.RingsideError as e:
+                    errors.append(str(e))
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+            big = rs.ones((3000, 3000))
+            y = big
+            for _ in range(6):
+                y = y @ big * 1e-4
+            y.sum().item()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if errors:
+                assert "signal handler" in errors[0], errors
+                assert rs.grad(loss, x).tolist() == [3] * 4
+        """)
 
 
 @pytest.mark.parametrize("module", ["random", "files", "optim", "nn", "train", "gt", "errors", "dtypes"])
