@@ -69,13 +69,11 @@ func operate(s *session, h callHead, words []int64) (*tensor.Tensor, error) {
 		s.args, s.in = append(s.args, tensor.T(x.t)), append(s.in, x)
 	}
 	s.ints = append(s.ints[:0], words[h.args:]...)
-	var t *tensor.Tensor
-	var err error
-	if record := func() { t, err = s.record(h.op, words) }; h.signal > 0 || h.noGrad {
-		s.under(h, record)
-	} else {
-		record()
+	record := (*session).record
+	if h.signal > 0 || h.noGrad {
+		record = (*session).recordUnder
 	}
+	t, err := record(s, h, words)
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +110,16 @@ func (s *session) under(h callHead, f func()) {
 	}
 }
 
+// recordUnder is record without graphs and with a signal, as h says.
+func (s *session) recordUnder(h callHead, words []int64) (t *tensor.Tensor, err error) {
+	s.under(h, func() { t, err = s.record(h, words) })
+	return t, err
+}
+
 // record records the operation in s.args and s.ints; words are the arguments as they
 // came.
-func (s *session) record(op tensor.Op, words []int64) (*tensor.Tensor, error) {
-	switch op {
+func (s *session) record(h callHead, words []int64) (*tensor.Tensor, error) {
+	switch op := h.op; op {
 	case tensor.OpRand, tensor.OpRandN:
 		if len(s.ints) == 0 || len(s.args) != 0 || s.ints[0] < 0 || s.ints[0] > math.MaxUint8 {
 			return nil, fmt.Errorf("%w: %v of attributes %v, expected a dtype and a shape", errArgument, op, s.ints)
@@ -131,7 +135,7 @@ func (s *session) record(op tensor.Op, words []int64) (*tensor.Tensor, error) {
 		}
 		return s.in[0].t.Dropout(math.Float64frombits(uint64(words[1]))), nil
 	}
-	return s.s.Apply(op, s.ints, s.args...), nil
+	return s.s.Apply(h.op, s.ints, s.args...), nil
 }
 
 // toInts returns a copy of x.

@@ -60,8 +60,6 @@ class Tensor(Methods):
     # __del__ is a function of C, of each tensor: in one of Python a handler of a signal may
     # raise, and Python prints what comes out of __del__ and goes on.
     __slots__ = ("_s", "_h", "_d", "_leaf", "_of", "__del__", "__weakref__")
-    __array_ufunc__ = None  # so that NumPy leaves operators to this class
-
     _s: Session
     _h: int
     _d: Description | None
@@ -232,6 +230,18 @@ class Tensor(Methods):
 
     def __format__(self, spec: str) -> str:
         return format(self.item() if spec and self.size == 1 else str(self), spec)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Tensor:
+        """Does an operator between an array or number of NumPy and a tensor. Functions of NumPy
+        take no tensors."""
+        name, out = ufunc.__name__, options.get("out", ())
+        plain = len(options) == len(out) <= 1 and all(x is inputs[0] for x in out)  # `a += x` has a as out
+        if name in _REFLECTED and method == "__call__" and inputs[1] is self and plain:
+            return getattr(self, _REFLECTED[name])(inputs[0])
+        from ringside import _api
+
+        here = f"ringside.{name}(x), or " if name in _api.__all__ else ""
+        raise TypeError(f"np.{name} of a ringside tensor: use {here}np.{name}(x.numpy())")
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None):
         """Lends the memory by DLPack: as a read-only view to consumers of version 1, which
@@ -417,6 +427,15 @@ class Tensor(Methods):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replaces a part, which integers and slices of step 1 select."""
         self.assign(_replace(self, key, value))
+
+
+# What does an operator of NumPy whose right operand is a tensor.
+_REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__", "true_divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__", "matmul": "__rmatmul__",
+    "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+    "equal": "__eq__", "not_equal": "__ne__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+}
 
 
 class _View:

@@ -4,6 +4,7 @@ import copy
 import ctypes
 import itertools
 import math
+import operator
 import os
 import pickle
 import signal
@@ -1025,6 +1026,39 @@ def test_lines_of_known_operations():
         exec(compile("def far(x, i, take):\n\n\n    return take(x, i, axis=0)", "far.py", "exec"), names := {})
         with pytest.raises(IndexError, match=r"far.py:4\)"):
             names["far"](x, wrong, rs.take).numpy()
+
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.eq,
+             operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.iadd, operator.imul]
+
+
+@pytest.mark.parametrize("f", OPERATORS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("left", [np.array([3.0, 5.0], np.float32), np.float32(3)], ids=["array", "number"])
+def test_operators_of_numpy(f, left):
+    """An operator between an array or number of NumPy and a tensor results in a tensor."""
+    with rs.session(in_process=True):
+        right = np.array([2.0, 5.0], np.float32)
+        got = f(left.copy(), rs.asarray(right))
+        assert type(got) is rs.Tensor
+        np.testing.assert_allclose(got.numpy(), f(left.copy(), right), rtol=1e-6)
+
+
+def test_functions_of_numpy():
+    """A function of NumPy takes no tensor, and says what does the same."""
+    with rs.session(in_process=True):
+        x, a = rs.ones(2), np.ones(2, np.float32)
+        mask = np.array([True, False])
+        assert (mask & rs.asarray(mask)).tolist() == [True, False] and (mask | rs.asarray(~mask)).tolist() == [True, True]
+        assert (np.ones((2, 2), np.float32) @ rs.ones((2, 2))).shape == (2, 2)
+        for call, text in (
+            (lambda: np.sin(x), r"np.sin of a ringside tensor: use ringside.sin\(x\), or np.sin\(x.numpy\(\)\)"),
+            (lambda: np.arctan(x), r"np.arctan of a ringside tensor: use np.arctan\(x.numpy\(\)\)"),
+            (lambda: np.add(a, x, out=np.zeros(2)), "np.add of a ringside tensor"),
+            (lambda: np.add(x, a), "np.add of a ringside tensor"),
+            (lambda: np.add.reduce(x), "np.add of a ringside tensor"),
+        ):
+            with pytest.raises(TypeError, match=text):
+                call()
 
 
 def test_more_lines_than_numbers(monkeypatch):
