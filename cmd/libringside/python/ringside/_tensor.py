@@ -764,19 +764,29 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         o = op(o)
         if o.number < 0:
             raise RingsideError(f"ringside: there is no operation {o.name!r}; docs/ops.md lists them")
-    found = o.of_all.get((*ints, None, *[x._d if x.__class__ is Tensor else x.__class__ for x in args]))
-    if found is not None:
-        s = args[0]._s
-        if s._ahead and (len(args) == 1 or all_of(s, args)):
-            d, head, pack = found
-            line = _ops.line() if o.fallible else b""
-            h = s._next()
-            t = _record(s, h, d, line + pack(head | state.flags, h, *[x._h if x.__class__ is Tensor else x for x in args], *ints))
-            if o.random or o.fallible and not line:
-                s._hand()  # at its place, and while its line is under way
-            return t
-    args = _operands(args)
-    s, words, fmt, numbers, sure = session, [], "", 0, True
+    key: list[Any] = [*ints, None]
+    words: list[Any] = []
+    s = args[0]._s if args and args[0].__class__ is Tensor else None
+    for x in args:
+        if x.__class__ is Tensor:
+            key.append(x._d)
+            words.append(x._h)
+            if x._s is not s:
+                s = None
+        else:
+            key.append(x.__class__)
+            words.append(x)
+    found = None if s is None else o.of_all.get(tuple(key))
+    if found is not None and s._ahead:
+        d, head, pack = found
+        line = _ops.line() if o.fallible else b""
+        h = s._next()
+        t = _record(s, h, d, line + pack(head | state.flags, h, *words, *ints))
+        if o.random or o.fallible and not line:
+            s._hand()  # at its place, and while its line is under way
+        return t
+    args, words = _operands(args), []
+    s, fmt, numbers, sure = session, "", 0, True
     for i, x in enumerate(args):
         if x.__class__ is Tensor:
             s = s or x._s
@@ -812,14 +822,6 @@ def _operands(args: Sequence[Any]) -> Sequence[Any]:
         return args
     s = next((x._s for x in args if x.__class__ is Tensor), None)
     return [asarray(x, session=s) if isinstance(x, (list, tuple)) or x.__class__ is not Tensor and getattr(x, "ndim", 0) else x for x in args]
-
-
-def all_of(s: Session, args: Sequence[Any]) -> builtins.bool:
-    """Reports whether the tensors among args are of one session."""
-    for x in args:
-        if x.__class__ is Tensor and x._s is not s:
-            return False
-    return True
 
 
 def all_floats(args: Sequence[Any]) -> builtins.bool:
@@ -1205,19 +1207,23 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
     ts = [xs] if single else list(xs)
     handle_of(loss, "loss")
     s = loss._s
+    number, drop = s._next, s._drop
     words = [_ops.GRADIENTS, 3 + 2 * len(ts), loss._h, 0 if grad_output is None else handle_of(grad_output, "grad_output"),
              (1 if retain_graph else 0) | (2 if create_graph else 0) | (4 if allow_unused else 0)]
     gs: list[Tensor] = []
     for t in ts:
-        h = s._next()
-        words += t._h if t.__class__ is Tensor else handle_of(t, "one of xs"), h
+        if t.__class__ is not Tensor:
+            handle_of(t, "one of xs")
         g = _new(Tensor)
         g._s = s
-        g._h = h
+        g._h = h = number()
         g._d = t._d
-        g.__del__ = partial(s._drop, h)
+        g.__del__ = partial(drop, h)
         gs.append(g)
-        if s._scopes:
+        words.append(t._h)
+        words.append(h)
+    if s._scopes:
+        for g in gs:
             s._note(g)
     try:
         s._now(_ops.pack(words))

@@ -91,14 +91,16 @@ class Optimizer:
         gradients together is scaled down to it."""
         lr, clip, s = float(self.lr), float(clip), self._s
         known = s._plain and 0 <= clip and -math.inf < lr < math.inf
-        if grads is None:
-            grads = []
-        else:
-            grads = self._listed(grads)
-            for g, t in zip(grads, self._tensors):
-                if g is not None and (g._d is None or g._d is not t._d or g._s is not s):
-                    known = False
-        call = _pack_step(_ops.STEP, 3 + len(grads), self._handle, lr, clip) + _ops.pack([0 if g is None else g._h for g in grads])
+        grads = () if grads is None else self._listed(grads)
+        ids = []
+        for g, t in zip(grads, self._tensors):
+            if g is None:
+                ids.append(0)
+                continue
+            ids.append(g._h if g.__class__ is Tensor else handle_of(g, "a gradient"))
+            if g._d is None or g._d is not t._d or g._s is not s:
+                known = False
+        call = _pack_step(_ops.STEP, 3 + len(ids), self._handle, lr, clip) + _ops.pack(ids)
         if known:  # that it does not fail
             s._calls.append(call)
             return
@@ -115,9 +117,6 @@ class Optimizer:
                 raise KeyError(f"gradients of {', '.join(map(str, more))}, which the optimizer has no parameters of: it has {', '.join(self._params)}")
             grads = [grads.get(name) for name in self._params]
         grads = [grads] if grads.__class__ is Tensor else list(grads)  # grad() of one tensor returns one
-        for g in grads:
-            if g is not None:
-                handle_of(g, "a gradient")
         if len(grads) != len(self._tensors):
             raise RingsideError(f"ringside: {len(grads)} gradients of {len(self._tensors)} parameters")
         return grads
