@@ -27,7 +27,7 @@ func otherCall(op int64, words ...int64) []int64 {
 var chosen atomic.Int64
 
 // gradients has a record compute the gradients of a loss, and returns their numbers.
-func (s *session) gradients(loss int64, flags int64, xs ...int64) (ids []int64, err error) {
+func gradients(s *session, loss, flags int64, xs ...int64) (ids []int64, err error) {
 	call := []int64{loss, 0, flags}
 	for _, x := range xs {
 		ids = append(ids, firstChosen+1<<30+chosen.Add(1))
@@ -87,7 +87,7 @@ func TestBatchGraph(t *testing.T) {
 	if err := s.batch.record(s, append(recordedCall(tensor.OpExp, y, x), recordedCall(tensor.OpMul, z, y, y)...), []int64{y}); err != nil {
 		t.Fatal(err)
 	}
-	gs, err := s.gradients(s.call(t, tensor.OpSum, []int64{0}, z), 0, x)
+	gs, err := gradients(s, s.call(t, tensor.OpSum, []int64{0}, z), 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func operate(s *session, h callHead, words []int64) (*tensor.Tensor, error) {
 	s.ints = append(s.ints[:0], words[h.args:]...)
 	record := (*session).record
 	if h.signal > 0 || h.noGrad {
-		record = (*session).recordUnder
+		record = recordUnder
 	}
 	t, err := record(s, h, words)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *session) under(h callHead, f func()) {
 }
 
 // recordUnder is record without graphs and with a signal, as h says.
-func (s *session) recordUnder(h callHead, words []int64) (t *tensor.Tensor, err error) {
+func recordUnder(s *session, h callHead, words []int64) (t *tensor.Tensor, err error) {
 	s.under(h, func() { t, err = s.record(h, words) })
 	return t, err
 }

@@ -133,7 +133,7 @@ func TestGraphClaims(t *testing.T) {
 	if middle.claims == 0 {
 		t.Fatal("a value that the graph needs was freed")
 	}
-	gs, err := s.gradients(loss, gradRetain, x)
+	gs, err := gradients(s, loss, gradRetain, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +143,13 @@ func TestGraphClaims(t *testing.T) {
 	if middle.claims == 0 {
 		t.Error("the graph was to be retained")
 	}
-	if _, err := s.gradients(loss, 0, x); err != nil {
+	if _, err := gradients(s, loss, 0, x); err != nil {
 		t.Error(err)
 	}
 	if middle.claims != 0 {
 		t.Errorf("%d claims of a graph whose gradients were computed", middle.claims)
 	}
-	if _, err := s.gradients(loss, 0, x); !errors.Is(err, tensor.ErrReleased) {
+	if _, err := gradients(s, loss, 0, x); !errors.Is(err, tensor.ErrReleased) {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestAssignKeepsGraph(t *testing.T) {
 	if err := s.assign(y, s.floats(t, 100), true); err != nil {
 		t.Fatal(err)
 	}
-	gs, err := s.gradients(loss, 0, x)
+	gs, err := gradients(s, loss, 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestAssignInGraph(t *testing.T) {
 		loss int64
 		g    float32
 	}{{first, 2 * 9 * 6}, {second, 2 * 18 * 12}, {total, 12}} {
-		gs, err := s.gradients(want.loss, 0, x)
+		gs, err := gradients(s, want.loss, 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package fakecuda
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
 	"encoding/binary"
 	"fmt"
@@ -40,9 +41,22 @@ func Build(dir string) (string, error) {
 	return filepath.Join(dir, Driver), compile(dir, Driver, "src/*.c", "src/ptx/*.c")
 }
 
-// built are the libraries by their names, built once.
+// names are those of the libraries that Build makes.
+var names = []string{Driver, Products, Collectives}
+
+// built are the libraries by their names, built once on this machine.
 var built = sync.OnceValues(func() (map[string][]byte, error) {
-	dir, err := os.MkdirTemp("", "fakecuda")
+	kept, err := cache()
+	if err != nil {
+		return nil, err
+	}
+	if libs, err := readAll(kept); err == nil {
+		return libs, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(kept), "building")
 	if err != nil {
 		return nil, err
 	}
@@ -50,17 +64,52 @@ var built = sync.OnceValues(func() (map[string][]byte, error) {
 	if _, err = Build(dir); err != nil {
 		return nil, err
 	}
+	libs, err := readAll(dir)
+	if err == nil && os.RemoveAll(filepath.Join(dir, "src")) == nil {
+		_ = os.Rename(dir, kept) // which another process may have done first
+	}
+	return libs, err
+})
+
+// cache returns the folder in which the libraries of these sources and this compiler are
+// kept from one test to the next, in the user's cache.
+func cache() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("a folder for the libraries that tests of CUDA build: %w", err)
+	}
+	version, err := exec.Command(Compiler(), "-v").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s -v: %w", Compiler(), err)
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %q", version, options)
+	err = fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := source.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d ", path, len(b))
+		sum.Write(b)
+		return err
+	})
+	return filepath.Join(base, "ringside", fmt.Sprintf("fakecuda-%x", sum.Sum(nil)[:12])), err
+}
+
+// readAll reads the libraries in a folder.
+func readAll(dir string) (map[string][]byte, error) {
 	libs := map[string][]byte{}
-	for _, name := range []string{Driver, Products, Collectives} {
+	for _, name := range names {
+		var err error
 		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
 	return libs, nil
-})
+}
 
-// Copy writes the libraries to dir, and returns the path of the driver's. It builds them
-// once in a process; any goroutine may call it.
+// Copy writes the libraries to dir, and returns the path of the driver's. They are built
+// once, and kept in the user's cache; any goroutine may call it.
 func Copy(dir string) (string, error) {
 	libs, err := built()
 	if err != nil {
@@ -74,10 +123,13 @@ func Copy(dir string) (string, error) {
 	return filepath.Join(dir, Driver), nil
 }
 
+// options are those of the compiler.
+var options = []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+	"-frounding-math", "-ffp-contract=off"}
+
 // compile makes a library in dir of the sources there.
 func compile(dir, name string, sources ...string) error {
-	args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-frounding-math", "-ffp-contract=off", "-Wl,-soname," + name, "-o", filepath.Join(dir, name)}
+	args := append(slices.Clone(options), "-Wl,-soname,"+name, "-o", filepath.Join(dir, name))
 	for _, s := range sources {
 		files, err := fs.Glob(source, s)
 		if err != nil {
