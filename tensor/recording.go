@@ -100,7 +100,11 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*value, error) {
 	info := op.Info()
 	tensors := len(args) - len(info.Scalars)
 	if tensors < info.MinTensors || tensors > info.MaxTensors {
-		return nil, fmt.Errorf("%w: %d arguments, expected %d to %d", ErrShape, len(args), info.MinTensors+len(info.Scalars), info.MaxTensors+len(info.Scalars))
+		least, most := info.MinTensors+len(info.Scalars), info.MaxTensors+len(info.Scalars)
+		if least == most {
+			return nil, fmt.Errorf("%w: %d arguments, expected %d", ErrShape, len(args), least)
+		}
+		return nil, fmt.Errorf("%w: %d arguments, expected %d to %d", ErrShape, len(args), least, most)
 	}
 	r.args = r.args[:0]
 	c := &r.inf

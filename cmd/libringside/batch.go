@@ -19,12 +19,17 @@ const (
 
 // batch has the results of a record that is under way, by number. Most are dropped at its
 // end: a table of all tensors never has them.
+//
+// made has room for as many as the record has words, since a call of a result has several.
+// A caller counts its numbers up, so most are between first and its end; the others are put
+// into the table at once.
 type batch struct {
 	first int64 // number of made[0]; 0 before there is one
 	made  []*held
 }
 
-// find returns the result of a number, or nil.
+// find returns the result of a number, or nil: also before there is a first one, as all
+// of made is nil then.
 func (b *batch) find(id int64) *held {
 	if i := uint64(id - b.first); i < uint64(len(b.made)) {
 		return b.made[i]
@@ -60,7 +65,7 @@ func (b *batch) record(s *session, words, dead []int64) (err error) {
 func (b *batch) end(s *session) {
 	for i, h := range b.made {
 		if h != nil {
-			b.keep(s, b.first+int64(i), h)
+			s.tensors[b.first+int64(i)] = h
 		}
 	}
 	clear(b.made)
@@ -79,7 +84,7 @@ func (b *batch) one(s *session, words []int64) (rest []int64, err error) {
 		return nil, fmt.Errorf("%w: %d words of a call of %v, expected %d", errArgument, len(words), h.op, end)
 	}
 	id, rest := words[1], words[end:]
-	if err := b.unused(id); err != nil {
+	if err := b.unused(s, id); err != nil {
 		return rest, err
 	}
 	t, err := operate(s, h, words[2:end])
@@ -124,14 +129,20 @@ func (b *batch) gradients(s *session, call []int64) error {
 	loss, output, flags, pairs := call[0], call[1], call[2], call[3:]
 	xs := make([]int64, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
-		if err := b.unused(pairs[i+1]); err != nil {
+		if err := b.unused(s, pairs[i+1]); err != nil {
 			return err
 		}
 		xs = append(xs, pairs[i])
 	}
 	gs, err := s.grad(loss, output, int(flags), xs)
 	for i, g := range gs {
-		b.hold(s, pairs[2*i+1], g)
+		id := pairs[2*i+1]
+		if twice := b.unused(s, id); twice != nil {
+			err = twice
+			g.release()
+		} else {
+			b.hold(s, id, g)
+		}
 	}
 	return err
 }
@@ -155,8 +166,8 @@ func step(s *session, call []int64) error {
 }
 
 // unused returns an error if no new tensor may have the number id.
-func (b *batch) unused(id int64) error {
-	if id < firstChosen || b.find(id) != nil {
+func (b *batch) unused(s *session, id int64) error {
+	if id < firstChosen || b.find(id) != nil || s.tensors[id] != nil {
 		return fmt.Errorf("%w: number %d of a result, expected an unused one of at least %d", errHandle, id, int64(firstChosen))
 	}
 	return nil
@@ -170,12 +181,6 @@ func (b *batch) hold(s *session, id int64, h *held) {
 	if i := uint64(id - b.first); i < uint64(len(b.made)) {
 		b.made[i] = h
 	} else {
-		b.keep(s, id, h)
+		s.tensors[id] = h
 	}
-}
-
-// keep has a tensor under a number in the table. One that had it is dropped.
-func (*batch) keep(s *session, id int64, h *held) {
-	s.drop([]int64{id})
-	s.tensors[id] = h
 }

@@ -126,6 +126,7 @@ func TestBatchRefused(t *testing.T) {
 		if err := s.batch.record(s, c.words, nil); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, expected %v", what, err, c.err)
 		}
+		s.drop([]int64{firstChosen})
 	}
 	good := int64(firstChosen + 50)
 	err := s.batch.record(s, append(recordedCall(tensor.OpNeg, firstChosen+40, 1<<40), recordedCall(tensor.OpNeg, good, x)...), nil)
@@ -156,6 +157,15 @@ func TestBatchStep(t *testing.T) {
 	}
 	if v, d := s.first(t, x, 1), s.first(t, g, 1); v != 0 || d != 6 {
 		t.Errorf("x is %g after a gradient of %g, expected 0 and 6", v, d)
+	}
+	before := len(s.tensors)
+	loss = firstChosen + 10
+	words = append(recordedCall(tensor.OpSquare, loss, x), otherCall(callGradients, loss, 0, 0, x, loss+1, x, loss+1)...)
+	if err := s.batch.record(s, words, []int64{loss}); !errors.Is(err, errHandle) || len(s.tensors) != before+1 {
+		t.Errorf("two gradients of one number: %v, and %d tensors more", err, len(s.tensors)-before)
+	}
+	if err := s.batch.record(s, recordedCall(tensor.OpNeg, loss+1, x), nil); !errors.Is(err, errHandle) {
+		t.Errorf("a number of an earlier record: %v", err)
 	}
 	if err := other.batch.record(other, otherCall(callStep, handle, lr, 0), nil); !errors.Is(err, errArgument) {
 		t.Errorf("an optimizer of another session: %v", err)

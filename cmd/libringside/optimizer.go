@@ -75,8 +75,11 @@ func (s *session) newOptimizer(options string, ids []int64) (*optimizer, error) 
 // step updates the parameters with grads, or with what backward left at them; number 0 is
 // no gradient. Their norm is clipped to clip, unless that is 0.
 func (o *optimizer) step(lr, clip float64, grads []int64) error {
-	if math.IsNaN(lr) || math.IsInf(lr, 0) || !(clip >= 0) {
-		return fmt.Errorf("%w: learning rate %g, gradients clipped to %g", errArgument, lr, clip)
+	if math.IsNaN(lr) || math.IsInf(lr, 0) {
+		return fmt.Errorf("%w: a learning rate of %g, expected a finite number", errArgument, lr)
+	}
+	if !(clip >= 0) {
+		return fmt.Errorf("%w: gradients clipped to a norm of %g, expected 0, for none, or more", errArgument, clip)
 	}
 	gs := make([]*tensor.Tensor, len(o.params))
 	for i, p := range o.params {

@@ -184,8 +184,10 @@ int32_t ringside_raised(void **type, void **value, void **traceback);
 /* What every function returns in a forked child. */
 #define RINGSIDE_IN_CHILD INT64_MIN
 
-/* What they return in a handler of a signal that interrupts a wait; and for a copy. */
+/* What they return in a handler of a signal that interrupts a wait. */
 #define RINGSIDE_NESTED (INT64_MIN + 1)
+
+/* What ringside_lend returns without memory for a copy. */
 #define RINGSIDE_NO_MEMORY (INT64_MIN + 2)
 
 /* What ringside_record returns when a signal ends its wait for the session, before it has
@@ -233,11 +235,11 @@ int64_t ringside_apply(const int64_t *call);
  * ringside_drop does, but waits. In a call the head is followed by the number of the
  * result, which the caller chooses: at least RINGSIDE_CHOSEN, and used once. The session
  * is given apart. words counts those of all calls. It returns the first error; the other
- * calls are made. Without an error, and with a tensor in item that is not 0, it does what
+ * calls are made, but none after one that says it has more words than there are. Without an error, and with a tensor in item that is not 0, it does what
  * ringside_item does.
  *
- * Three calls are of no operation. Their head is a word below and no more, and the number
- * of the words that follow is in the place of the result:
+ * Three calls are of no operation. Their head is a number below, without the fields of
+ * others, and the number of the words that follow is in the place of the result:
  *
  *     RINGSIDE_LINE        the line that errors of the next operation name, by its number
  *                          of ringside_line; else it is that of the caller

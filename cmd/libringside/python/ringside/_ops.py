@@ -103,7 +103,7 @@ def table() -> dict[str, Any]:
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _pack_line = struct.Struct("<qqq").pack
-_lines: dict[tuple[Any, int], bytes] = {}  # by code and the place in it
+_lines: dict[tuple[int, int], tuple[bytes, Any]] = {}  # by the code's id and the place in it; with the code, which so stays
 
 
 def line() -> bytes:
@@ -115,15 +115,16 @@ def line() -> bytes:
         frame = frame.f_back
     if frame is None:
         return b""
-    key = frame.f_code, frame.f_lasti
+    code = frame.f_code
+    key = id(code), frame.f_lasti
     found = _lines.get(key)
     if found is None:
-        text = f"{frame.f_code.co_filename}:{frame.f_lineno}".encode(errors="replace")
+        text = f"{code.co_filename}:{frame.f_lineno}".encode(errors="replace")
         number = _native.number(_native.library().ringside_line(text))
         if len(_lines) >= 4096:
             _lines.clear()
-        found = _lines[key] = _pack_line(LINE, 1, number) if number else b""
-    return found
+        found = _lines[key] = _pack_line(LINE, 1, number) if number else b"", code
+    return found[0]
 
 
 # Calls of a head, and a session or the result, and: a tensor; two; a tensor and a number;

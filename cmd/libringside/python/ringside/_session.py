@@ -14,11 +14,13 @@ from typing import Any, Iterator
 
 from ringside import _native, _ops
 from ringside._ops import state
-from ringside.errors import RingsideError
+from ringside.errors import SessionClosed
 
 _default: Session | None = None
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+_made = itertools.count()  # how many sessions there were: their results have different numbers
 _opening = threading.RLock()
+_NOT_MADE = _native.NESTED, _native.NOT_BEGUN  # what the library returns of calls that it has not begun
 
 
 class Session:
@@ -33,10 +35,9 @@ class Session:
         self._calls: list[bytes] = []  # recorded here alone; see _hand
         self._dead: list[int] = []  # tensors that Python has no variable for; always this list
         self._drop = self._dead.append
-        self._batch: tuple[list[bytes], list[int]] | None = None  # of the two, being handed over
-        self._sent: Any = None  # the last batch that was
-        self._handing = threading.RLock()
-        self._ended: list[int] = []  # optimizers to be closed, which calls may name
+        self._ended: list[int] = []  # optimizers that Python has no variable for, which calls may name
+        self._batch: tuple[list[bytes], list[int], list[int]] | None = None  # of the three, not sent yet; see _hand
+        self._handing = threading.RLock()  # held while a batch is made and sent
         self._ahead = False  # whether operations may be recorded here alone
         self._plain = False  # the same, and no scope is open, which notes what is made in it
         self._scopes: list[Scope] = []  # that are open, innermost last
@@ -44,7 +45,7 @@ class Session:
         self._pid = os.getpid()
         self._id = 0
         self._id = _native.number(lib.ringside_session(json.dumps(options).encode()))
-        self._next = itertools.count(_native.CHOSEN + (self._id << 40) + 1).__next__  # number of a result
+        self._next = itertools.count(_native.CHOSEN + (next(_made) % (1 << 21) << 40) + 1).__next__  # number of a result
         self._ahead = self._plain = _lines_are_whole()
         _sessions.add(self)
 
@@ -55,63 +56,65 @@ class Session:
             self._hand()
         return self._library
 
-    def _hand(self, item: int = 0, element: Any = None) -> int:
-        """Hands over to the library what was recorded here and the tensors that have no
-        variable any more. Tensors that are dead have their calls in the list. The same call
-        may read the one element of tensor number item: then the result is that of
-        ringside_item, else 0.
+    def _hand(self, item: int = 0, element: Any = None, call: bytes = b"") -> int:
+        """Hands over to the library what was recorded here, the tensors that have no variable
+        any more, and then a call of its own. It may read the one element of tensor number
+        item: then the result is that of ringside_item, or 0 if it did not.
 
-        Other threads wait. A handler of a signal may come in between and do the same: it
-        runs after a call of a function alone, so lines without one are done as a whole. A
-        handler that finds a batch hands that over first, unless the call has been made."""
-        got = 0
-        if not self._calls and not self._dead and self._batch is None:
-            return got
+        What is to be handed over lies in _calls, _dead and _ended until a batch of all three
+        is made, and in _batch until that is sent: by whoever comes first. Other threads wait
+        for _handing, but a handler of a signal may come after each call of a function and do
+        the same. So lines without one are done as a whole. What is sent belongs to the frame
+        that sends it, which puts it back if the library has not begun. A call of its own is
+        sent by its own frame alone: its error comes there."""
         with self._handing:
             while self._id:
-                batch, wanted = self._batch, 0
-                if batch is None:
-                    n = len(self._dead)
-                    dead = self._dead[:n]
-                    del self._dead[:n]
-                    calls = self._calls
-                    self._calls = []
-                    self._batch = batch = calls, dead
-                    wanted = item  # which this batch has, or one before it
-                data, dead = b"".join(batch[0]), _ops.pack(batch[1])
-                words, gone, record, n = len(data) >> 3, len(batch[1]), self._record, 0
-                if self._batch is batch and self._sent is not batch:
-                    self._sent = batch
-                    n = record(self._id, data, words, dead, gone, wanted, element)
-                if n < 0 and n in (_native.NESTED, _native.NOT_BEGUN):
-                    self._sent = None  # another time
-                elif self._batch is batch:
+                calls: list[bytes] = []
+                ended: list[int] = []
+                n, before = len(self._dead), self._batch
+                # Tensors and optimizers that are gone have their calls in the list, so they
+                # are taken first. No function is called until the batch is made.
+                dead = self._dead[:n]
+                del self._dead[:n]
+                ended, self._ended = self._ended, ended
+                calls, self._calls = self._calls, calls
+                batch = (calls, dead, ended) if before is None else (before[0] + calls, before[1] + dead, before[2] + ended)
+                if not (batch[0] or batch[1] or batch[2] or call):
+                    return 0
+                self._batch = batch
+                data, gone, done = b"".join(batch[0]) + call, _ops.pack(batch[1]), []
+                send = map(self._record, (self._id,), (data,), (len(data) >> 3,), (gone,), (len(batch[1]),), (item,), (element,))
+                try:
+                    if self._batch is not batch:  # a handler has sent it
+                        continue
                     self._batch = None
-                if wanted and n:
-                    got, item = n, 0
-                if n < 0:
-                    if wanted:
-                        return n
-                    raise _native.failure(n)
-                if not self._calls and self._batch is None:
-                    break
-            while self._ended:
-                self._end(self._ended.pop())
-        return got
+                    done.extend(send)  # which has the result before a handler may raise
+                finally:
+                    if done and done[0] in _NOT_MADE:
+                        self._put_back(batch)
+                    elif done:
+                        while batch[2]:
+                            self._end(batch[2].pop())
+                if done[0] < 0 and not item:
+                    raise _native.failure(done[0])
+                return done[0]
+            if call:
+                raise SessionClosed("ringside: the session was closed")
+        return 0
+
+    def _put_back(self, batch: tuple[list[bytes], list[int], list[int]]) -> None:
+        """Has a batch sent another time, before what a handler may have put back. It calls
+        nothing, as _hand says."""
+        later = self._batch
+        self._batch = batch if later is None else (batch[0] + later[0], batch[1] + later[1], batch[2] + later[2])
 
     def _now(self, call: bytes) -> None:
         """Hands over to the library what was recorded here and a call after that."""
-        if not self._ahead:
+        if self._ahead:
+            self._hand(call=call)
+        else:
             self._hand()
             _native.number(self._record(self._id, call, len(call) >> 3, b"", 0, 0, None))
-            return
-        self._calls.append(call)
-        try:
-            self._hand()
-        except RingsideError:
-            if self._batch is not None and call in self._batch[0]:  # the batch waits for another time
-                self._batch[0].remove(call)
-            raise
 
     def _end(self, handle: int) -> None:
         """Closes an object of the library."""
@@ -124,6 +127,7 @@ class Session:
 
     def flush(self, wait: bool = False) -> None:
         """Submits what is recorded; with wait, returns when it has run. Reads do both."""
+        check_alive(self)
         self._hand()
         n = self._library.ringside_flush(self._id, 1 if wait else 0)
         if n < 0:
@@ -137,11 +141,13 @@ class Session:
     @property
     def stats(self) -> dict[str, Any]:
         """The engine's name, and counters: ops recorded, programs submitted, tensors live."""
+        check_alive(self)
         self._hand()
         return _native.about(self._id)
 
     def tape(self) -> list[dict[str, Any]]:
         """Returns what the next read runs, an instruction a dict: op, dtype, shape, args."""
+        check_alive(self)
         self._hand()
         return _native.described("ringside_tape", self._id)
 
@@ -336,4 +342,4 @@ os.register_at_fork(after_in_child=_forked)
 def check_alive(s: Session) -> None:
     """Raises for a session that was closed."""
     if not s._id:
-        raise RingsideError("ringside: the session was closed")
+        raise SessionClosed("ringside: the session was closed")

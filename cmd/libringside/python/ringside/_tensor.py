@@ -233,15 +233,17 @@ class Tensor(Methods):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Does an operator between an array or number of NumPy and a tensor. Functions of NumPy
-        take no tensors."""
-        name, out = ufunc.__name__, options.get("out", ())
-        plain = len(options) == len(out) <= 1 and all(x is inputs[0] for x in out)  # `a += x` has a as out
-        if name in _REFLECTED and method == "__call__" and inputs[1] is self and plain:
+        compute no tensors."""
+        name = ufunc.__name__
+        if name in _REFLECTED and method == "__call__" and inputs[1] is self and not options:
             return getattr(self, _REFLECTED[name])(inputs[0])
         from ringside import _api
 
-        here = f"ringside.{name}(x), or " if name in _api.__all__ else ""
-        raise TypeError(f"np.{name} of a ringside tensor: use {here}np.{name}(x.numpy())")
+        if options.get("out") is not None:
+            raise TypeError(f"np.{name} of a ringside tensor into an array: use the tensor's numpy()")
+        ours = _FUNCTIONS.get((name, method), name if method == "__call__" else "")
+        use = f"ringside.{ours}({'x' if ufunc.nin == 1 or method != '__call__' else 'a, b'}), or " if ours in _api.__all__ else ""
+        raise TypeError(f"np.{name}{'' if method == '__call__' else '.' + method} of a ringside tensor: use {use}the tensor's numpy()")
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None):
         """Lends the memory by DLPack: as a read-only view to consumers of version 1, which
@@ -429,13 +431,18 @@ class Tensor(Methods):
         self.assign(_replace(self, key, value))
 
 
-# What does an operator of NumPy whose right operand is a tensor.
+# What does an operator of NumPy whose right operand is a tensor: of a comparison the mirrored one.
 _REFLECTED = {
     "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__", "true_divide": "__rtruediv__",
     "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__", "matmul": "__rmatmul__",
     "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
     "equal": "__eq__", "not_equal": "__ne__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
 }
+
+
+# Functions that have other names than NumPy's.
+_FUNCTIONS = {("absolute", "__call__"): "abs", ("power", "__call__"): "pow", ("add", "reduce"): "sum", ("multiply", "reduce"): "prod",
+              ("maximum", "reduce"): "max", ("minimum", "reduce"): "min"}
 
 
 class _View:
@@ -468,7 +475,9 @@ def explained(e: BaseException, *operands: Any) -> BaseException:
             return _native.errors.SessionClosed("ringside: the tensor's session was closed")
         if t._s is not tensors[0]._s:
             return RingsideError(f"ringside: tensors of different sessions: {tensors[0]._s!r} and {t._s!r}")
-    return _native.errors.Released(f"{e}: the tensor was released by a scope") if "no such handle" in str(e) and tensors else e
+    if any(f"no such handle: tensor {t._h}," in str(e) for t in tensors):
+        return _native.errors.Released(f"{e}: the tensor was released by a scope")
+    return e
 
 
 _new = object.__new__
@@ -781,10 +790,15 @@ def apply(o: Op | str, *args: Any, ints: Sequence[int] = (), session: Session | 
         d, head, pack = found
         line = _ops.line() if o.fallible else b""
         h = s._next()
-        t = _record(s, h, d, line + pack(head | state.flags, h, *words, *ints))
-        if o.random or o.fallible and not line:
-            s._hand()  # at its place, and while its line is under way
-        return t
+        try:
+            call = line + pack(head | state.flags, h, *words, *ints)
+        except struct.error:
+            pass  # attributes that are no integers equal some that are
+        else:
+            t = _record(s, h, d, call)
+            if o.random or o.fallible and not line:
+                s._hand()  # at its place, and while its line is under way
+            return t
     args, words = _operands(args), []
     s, fmt, numbers, sure = session, "", 0, True
     for i, x in enumerate(args):

@@ -32,6 +32,8 @@ def _named(params: Any) -> dict[str, Tensor]:
         return dict(params)
     if hasattr(params, "named_parameters"):
         return dict(params.named_parameters())
+    if params.__class__ is Tensor:
+        raise TypeError("an optimizer of a tensor, expected a list of tensors, or a module")
     listed = list(params)
     if listed and isinstance(listed[0], tuple):
         return dict(listed)
@@ -87,8 +89,8 @@ class Optimizer:
 
     def step(self, grads: Tensor | Sequence[Tensor | None] | Mapping[str, Tensor | None] | None = None, *, clip: float = 0.0) -> None:
         """Updates the parameters with grads, one for each or by name; without them, with
-        what backward left. None leaves a parameter as it is. With clip the norm of all
-        gradients together is scaled down to it."""
+        what backward left, if anything. None leaves a parameter as it is. With clip the norm of
+        all gradients together is scaled down to it."""
         lr, clip, s = float(self.lr), float(clip), self._s
         known = s._plain and 0 <= clip and -math.inf < lr < math.inf
         grads = () if grads is None else self._listed(grads)
@@ -98,10 +100,10 @@ class Optimizer:
                 ids.append(0)
                 continue
             ids.append(g._h if g.__class__ is Tensor else handle_of(g, "a gradient"))
-            if g._d is None or g._d is not t._d or g._s is not s:
+            if g._d is None or g._d is not t._d or g._s is not s:  # equal descriptions are one object
                 known = False
         call = _pack_step(_ops.STEP, 3 + len(ids), self._handle, lr, clip) + _ops.pack(ids)
-        if known:  # that it does not fail
+        if known:  # nothing of it can fail
             s._calls.append(call)
             return
         try:
