@@ -21,8 +21,8 @@ const (
 // end: a table of all tensors never has them.
 //
 // made has room for as many as the record has words, since a call of a result has several.
-// A caller counts its numbers up, so most are between first and its end; the others are put
-// into the table at once.
+// A caller counts its numbers up, so most are between first and its end; the others are
+// put into the table at once.
 type batch struct {
 	first int64 // number of made[0]; 0 before there is one
 	made  []*held
