@@ -19,6 +19,8 @@ TURNS ?= 5
 # core, those that take longest first.
 JOBS := -p $(shell echo $$((2 * $$(nproc))))
 PACKAGES := ./tensor/... ./...
+# make vet finds what go test would look for, and a test needs no tables of a debugger: both take time.
+TESTS := -vet=off -ldflags=-w
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
@@ -65,11 +67,11 @@ examples: ## tidies the modules of the examples, builds them and runs them with 
 	$(GO) test ./cmd/examples -count 1 -v
 
 test: ## the quick tests: under 4 minutes on 2 cores
-	$(GO) test -short -timeout 20m $(JOBS) $(PACKAGES)
+	$(GO) test -short -timeout 20m $(TESTS) $(JOBS) $(PACKAGES)
 	@echo "long tests, and those of what is not installed here, were left out: make skipped names them"
 
 skipped: ## the quick tests again, naming those that are left out and why
-	$(GO) test -short -timeout 20m -v $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
+	$(GO) test -short -timeout 20m -v $(TESTS) $(JOBS) $(PACKAGES) | awk '/--- SKIP/ {print $$3 ":" why} /FAIL/ {print} {why = $$0}'
 
 check: vet lint race purego python-test gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
 
@@ -84,10 +86,10 @@ lint: tools-race ## staticcheck
 
 # The root's tests only read the sources, and those of the examples only run programs that they build.
 race: tools-race tools-gen tools-s3 tools-ptx tools-cuda ## all tests but the root's and the examples' under the race detector, in random order
-	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
+	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(TESTS) $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/ | grep -v cmd/examples)
 
 purego: tools-race tools-gen tools-s3 tools-data tools-mpi tools-slurm tools-kubectl tools-systemd tools-python tools-ptx tools-cuda ## all tests without cgo
-	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_SYSTEMD=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 TESTS_NEED_IMAGES=1 CGO_ENABLED=0 $(GO) test -timeout 30m $(JOBS) $(PACKAGES)
+	TESTS_NEED_GCC=1 TESTS_NEED_GENERATOR=1 TESTS_NEED_PEERS=1 TESTS_NEED_S3=1 TESTS_NEED_SLURM=1 TESTS_NEED_SYSTEMD=1 TESTS_NEED_MPI=1 TESTS_NEED_TORCH=1 TESTS_NEED_IMAGES=1 CGO_ENABLED=0 $(GO) test -timeout 30m $(TESTS) $(JOBS) $(PACKAGES)
 	cd collective/launch/kubernetes && TESTS_NEED_KUBECTL=1 $(GO) test .
 
 # cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.

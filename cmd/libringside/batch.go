@@ -20,9 +20,9 @@ const (
 // batch has the results of a record that is under way, by number. Most are dropped at its
 // end: a table of all tensors never has them.
 //
-// made has room for as many as the record has words, since a call of a result has several.
-// A caller counts its numbers up, so most are between first and its end; the others are
-// put into the table at once.
+// made has room for as many as the record has words, since a call of a result has
+// several. A caller counts its numbers up, so most are between first and its end; the
+// others are put into the table at once.
 type batch struct {
 	first int64 // number of made[0]; 0 before there is one
 	made  []*held

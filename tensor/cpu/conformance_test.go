@@ -38,11 +38,11 @@ func programs(short, long uint64) uint64 {
 // that the kernel has cleared sooner than 16 MiB.
 var small = shm.ArenaOptions{First: 1 << 20}
 
-// levels returns the levels of kernels that this machine has, or the best of them under
-// the race detector, which sees none of their assembly.
+// levels returns the levels of kernels that this machine has, or the best of them in a
+// short run, and under the race detector, which sees none of their assembly.
 func levels() []kernel.Level {
 	all := kernel.Levels()
-	if testsize.Raced {
+	if testsize.Raced || testing.Short() {
 		return all[len(all)-1:]
 	}
 	return all

@@ -121,7 +121,7 @@ func runMember(spec string) error {
 	m.peers = peers
 	fmt.Println("connected")
 	err = map[string]func(context.Context) error{"all": m.all, "together": m.together, "large": m.large, "forever": m.forever, "late": m.late, "hostile": m.hostile,
-		"transfers": m.transfers, "transfers-forever": m.transfersForever, "transfers-fail": m.transfersFail, "transfers-misorder": m.transfersFail}[m.does](ctx)
+		"transfers": m.transfers, "transfers-forever": m.transfersForever, "transfers-fail": m.transfersFail}[m.does](ctx)
 	if err != nil {
 		fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

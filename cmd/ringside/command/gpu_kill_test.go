@@ -26,6 +26,9 @@ var gpuKills = flag.Int("gpu.kills", 3, "how many moments TestKillOnGPUs kills a
 // stand-in, which the first client uses both together. In the end the processes have
 // nothing of the GPUs.
 func TestKillOnGPUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("clusters over the stand-in start and end: 15 s")
+	}
 	r := killRand(t)
 	moments := *gpuKills
 	standIn(t)

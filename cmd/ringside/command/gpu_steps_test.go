@@ -32,7 +32,7 @@ func TestStepsOnGPUs(t *testing.T) {
 		{1, nil}, {2, []string{"--workers", "2"}}, {2, []string{"--workers", "2", "--zero1"}},
 		{2, []string{"--stages", "2"}}, {4, []string{"--mesh", "2x2", "--auto-shard"}},
 	}
-	if testsize.Sampled() {
+	if testsize.Sampled() || testing.Short() {
 		ways = ways[:1]
 	}
 	for _, w := range ways {
