@@ -15,9 +15,6 @@ import (
 	"github.com/ringside-go/ringside/collective"
 )
 
-// all are the objects that the process holds.
-var all handles
-
 // interrupted asks the caller's language on this thread.
 func interrupted() bool { return C.ringside_interrupted() != 0 }
 

@@ -13,6 +13,9 @@ type handles struct {
 	all  map[uint64]any
 }
 
+// all are the objects that the process holds.
+var all handles
+
 // put stores x and returns its handle, which is not 0.
 func (h *handles) put(x any) uint64 {
 	h.mu.Lock()
