@@ -1,4 +1,5 @@
-"""What is used here in place of names of PyTorch, for errors about names that don't exist."""
+"""What is used here in place of names of PyTorch, for errors about names that don't exist, and of
+functions of NumPy that have other names."""
 
 FUNCTIONS = {
     "absolute": "ringside.abs(x)", "amax": "ringside.max(x, axis=...)", "amin": "ringside.min(x, axis=...)",
@@ -26,6 +27,10 @@ METHODS = {
     "masked_fill": "ringside.where(mask, value, x)", "mm": "x @ y", "mul": "x * y", "mul_": "x *= y", "ne": "x != y", "neg": "-x",
     "numel": "x.size", "sub": "x - y", "sub_": "x -= y", "t": "x.T", "to": "x.astype(dtype)", "type_as": "x.astype(y.dtype)",
     "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)",
+}
+NUMPY = {
+    "absolute": "ringside.abs(x)", "power": "ringside.pow(a, b)", "add.reduce": "ringside.sum(x)", "multiply.reduce": "ringside.prod(x)",
+    "maximum.reduce": "ringside.max(x)", "minimum.reduce": "ringside.min(x)",
 }
 
 

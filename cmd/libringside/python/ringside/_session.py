@@ -94,7 +94,7 @@ class Session:
                         self._put_back(batch)
                     elif done:
                         while batch[2]:
-                            self._end(batch[2].pop())
+                            self._close_handle(batch[2].pop())
                 if done[0] < 0 and not item:
                     raise _native.failure(done[0])
                 return done[0]
@@ -108,7 +108,7 @@ class Session:
         later = self._batch
         self._batch = batch if later is None else (batch[0] + later[0], batch[1] + later[1], batch[2] + later[2])
 
-    def _now(self, call: bytes) -> None:
+    def _hand_with(self, call: bytes) -> None:
         """Hands over to the library what was recorded here and a call after that."""
         if self._ahead:
             self._hand(call=call)
@@ -116,7 +116,7 @@ class Session:
             self._hand()
             _native.number(self._record(self._id, call, len(call) >> 3, b"", 0, 0, None))
 
-    def _end(self, handle: int) -> None:
+    def _close_handle(self, handle: int) -> None:
         """Closes an object of the library."""
         self._library.ringside_free(self._library.ringside_close(handle))
 
@@ -160,7 +160,7 @@ class Session:
         handle, self._id, self._ahead, self._plain = self._id, 0, False, False
         if handle and os.getpid() == self._pid:
             while self._ended:
-                self._end(self._ended.pop())
+                self._close_handle(self._ended.pop())
             _native.check(self._library.ringside_close(handle))
 
     def __enter__(self) -> Session:

@@ -241,9 +241,10 @@ class Tensor(Methods):
 
         if options.get("out") is not None:
             raise TypeError(f"np.{name} of a ringside tensor into an array: use the tensor's numpy()")
-        ours = _FUNCTIONS.get((name, method), name if method == "__call__" else "")
-        use = f"ringside.{ours}({'x' if ufunc.nin == 1 or method != '__call__' else 'a, b'}), or " if ours in _api.__all__ else ""
-        raise TypeError(f"np.{name}{'' if method == '__call__' else '.' + method} of a ringside tensor: use {use}the tensor's numpy()")
+        name += "" if method == "__call__" else "." + method
+        own = f"ringside.{name}({'x' if ufunc.nin == 1 else 'a, b'})" if name in _api.__all__ else ""
+        use = _hints.NUMPY.get(name, own)
+        raise TypeError(f"np.{name} of a ringside tensor: use {use + ', or ' if use else ''}the tensor's numpy()")
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: bool | None = None):
         """Lends the memory by DLPack: as a read-only view to consumers of version 1, which
@@ -438,11 +439,6 @@ _REFLECTED = {
     "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
     "equal": "__eq__", "not_equal": "__ne__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
 }
-
-
-# Functions that have other names than NumPy's.
-_FUNCTIONS = {("absolute", "__call__"): "abs", ("power", "__call__"): "pow", ("add", "reduce"): "sum", ("multiply", "reduce"): "prod",
-              ("maximum", "reduce"): "max", ("minimum", "reduce"): "min"}
 
 
 class _View:
@@ -1240,7 +1236,7 @@ def grad(loss: Tensor, xs: Tensor | Iterable[Tensor], *, grad_output: Tensor | N
         for g in gs:
             s._note(g)
     try:
-        s._now(_ops.pack(words))
+        s._hand_with(_ops.pack(words))
     except RingsideError as e:
         raise explained(e, loss, grad_output, *ts) from None
     return gs[0] if single else gs

@@ -107,7 +107,7 @@ class Optimizer:
             s._calls.append(call)
             return
         try:
-            s._now(call)
+            s._hand_with(call)
         except RingsideError as e:
             raise explained(e, *self._tensors, *grads) from None
 
@@ -172,7 +172,7 @@ class Optimizer:
             if s._id and (s._calls or s._batch is not None):
                 s._ended.append(self._handle)  # which they may name
             else:
-                s._end(self._handle)
+                s._close_handle(self._handle)
 
 
 class SGD(Optimizer):

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import os
+import pathlib
 import pydoc
 import re
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import ringside as rs
-from ringside import _hints
+from ringside import _hints, _native, _ops
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODULES = ["dtypes", "errors", "files", "gt", "gt.debug", "gt.nn", "gt.signal", "nn", "optim", "random", "torch", "train"]
@@ -176,3 +177,13 @@ def test_hints(of, hints):
                       "tensors": [x, x], "value": 2.0, "low": 0.0, "high": 1.0, "data": [1.0], "array": [1.0], "dtype": rs.float64,
                       "axes": (1, 0), "shape": (3, 3), "i": 0, "j": 1, "n": 7}
             exec(hint.replace("axis=...", "axis=1"), values)
+
+
+def test_numbers_of_the_header():
+    """The package has the version and the numbers that ringside.h has."""
+    header = pathlib.Path(__file__).parents[2].joinpath("ringside.h").read_text()
+    found = {name: int(n) for name, n in re.findall(r"RINGSIDE_([A-Z0-9_]+) (?:= )?(\d+)\b", header)}
+    assert found["VERSION"] == _native.VERSION and found["VALUE"] == _native.VALUE
+    assert (found["LINE"], found["GRADIENTS"], found["STEP"]) == (_ops.LINE, _ops.GRADIENTS, _ops.STEP)
+    both = [name for name in found if hasattr(_native, name)]
+    assert len(both) > 35 and not [name for name in both if getattr(_native, name) != found[name]]

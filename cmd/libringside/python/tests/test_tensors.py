@@ -1057,6 +1057,7 @@ def test_functions_of_numpy():
             (lambda: np.absolute(x), "use ringside.abs(x), or"),
             (lambda: np.add(x, a), "np.add of a ringside tensor: use ringside.add(a, b), or"),
             (lambda: np.maximum(x, 0), "use ringside.maximum(a, b), or"),
+            (lambda: np.power(x, a), "use ringside.pow(a, b), or"),
             (lambda: np.add.reduce(x), "np.add.reduce of a ringside tensor: use ringside.sum(x), or"),
             (lambda: np.add(a, x, out=a), "np.add of a ringside tensor into an array: use the tensor's numpy()"),
             (lambda: operator.iadd(a, x), "np.add of a ringside tensor into an array"),
@@ -1161,14 +1162,14 @@ def test_optimizer_dropped_beside_a_hand_over(monkeypatch):
     with rs.session(in_process=True) as s:
         p, one = rs.asarray([5.0], requires_grad=True), rs.asarray([1.0])
         p.numpy(), one.numpy()
-        first, others, end = rs.optim.SGD([p], lr=1.0), [rs.optim.SGD([p], lr=2.0)], s._end
+        first, others, end = rs.optim.SGD([p], lr=1.0), [rs.optim.SGD([p], lr=2.0)], s._close_handle
 
         def ended(handle):
             end(handle)
             if others:
                 others.pop().step([one])
 
-        monkeypatch.setattr(s, "_end", ended)
+        monkeypatch.setattr(s, "_close_handle", ended)
         first.step([one])
         del first
         s._hand()
