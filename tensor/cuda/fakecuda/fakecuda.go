@@ -33,18 +33,21 @@ func Build(dir string) (string, error) {
 	if err := os.CopyFS(dir, source); err != nil {
 		return "", err
 	}
-	for name, sources := range map[string]string{Products: "src/blas/*.c", Collectives: "src/nccl/*.c"} {
+	for name, sources := range sources {
 		if err := compile(dir, name, sources); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, Driver), compile(dir, Driver, "src/*.c", "src/ptx/*.c")
+	return filepath.Join(dir, Driver), nil
 }
 
-// names are those of the libraries that Build makes.
-var names = []string{Driver, Products, Collectives}
+// sources are those of each library.
+var sources = map[string][]string{
+	Driver: {"src/*.c", "src/ptx/*.c"}, Products: {"src/blas/*.c"}, Collectives: {"src/nccl/*.c"},
+}
 
-// built are the libraries by their names, built once on this machine.
+// built are the libraries by their names, built once on this machine, or in this process
+// where there is no folder to keep them in.
 var built = sync.OnceValues(func() (map[string][]byte, error) {
 	kept, err := cache()
 	if err != nil {
@@ -53,10 +56,10 @@ var built = sync.OnceValues(func() (map[string][]byte, error) {
 	if libs, err := readAll(kept); err == nil {
 		return libs, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp(filepath.Dir(kept), "building")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "fakecuda")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +75,20 @@ var built = sync.OnceValues(func() (map[string][]byte, error) {
 })
 
 // cache returns the folder in which the libraries of these sources and this compiler are
-// kept from one test to the next, in the user's cache.
+// kept from one test to the next, in the user's cache if there is one. Nothing is kept
+// where the folder above it can't be made.
 func cache() (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("a folder for the libraries that tests of CUDA build: %w", err)
+	base, _ := os.UserCacheDir() // without one, a folder that is not there
+	base = filepath.Join(base, "ringside")
+	if filepath.IsAbs(base) {
+		_ = os.MkdirAll(base, 0o700)
 	}
 	version, err := exec.Command(Compiler(), "-v").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s -v: %w", Compiler(), err)
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %q", version, options)
+	fmt.Fprintf(sum, "%s %q %q %q", version, options, linked, sources)
 	err = fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -93,13 +98,13 @@ func cache() (string, error) {
 		sum.Write(b)
 		return err
 	})
-	return filepath.Join(base, "ringside", fmt.Sprintf("fakecuda-%x", sum.Sum(nil)[:12])), err
+	return filepath.Join(base, fmt.Sprintf("fakecuda-%x", sum.Sum(nil)[:12])), err
 }
 
 // readAll reads the libraries in a folder.
 func readAll(dir string) (map[string][]byte, error) {
 	libs := map[string][]byte{}
-	for _, name := range names {
+	for name := range sources {
 		var err error
 		if libs[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return nil, err
@@ -123,12 +128,15 @@ func Copy(dir string) (string, error) {
 	return filepath.Join(dir, Driver), nil
 }
 
-// options are those of the compiler.
-var options = []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-	"-frounding-math", "-ffp-contract=off"}
+// options are those of the compiler, linked the libraries that come last.
+var (
+	options = []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+		"-frounding-math", "-ffp-contract=off"}
+	linked = []string{"-lm", "-ldl"}
+)
 
 // compile makes a library in dir of the sources there.
-func compile(dir, name string, sources ...string) error {
+func compile(dir, name string, sources []string) error {
 	args := append(slices.Clone(options), "-Wl,-soname,"+name, "-o", filepath.Join(dir, name))
 	for _, s := range sources {
 		files, err := fs.Glob(source, s)
@@ -139,7 +147,7 @@ func compile(dir, name string, sources ...string) error {
 			args = append(args, filepath.Join(dir, f))
 		}
 	}
-	args = append(args, "-lm", "-ldl")
+	args = append(args, linked...)
 	if out, err := exec.Command(Compiler(), args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s for %s: %w\n%s", Compiler(), filepath.Join(dir, name), err, out)
 	}
