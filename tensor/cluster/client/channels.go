@@ -82,13 +82,16 @@ func (c *channels) without() bool {
 	return c.single && c.own != nil && c.to == c.own && errors.Is(c.gone, ipc.ErrPeerGone)
 }
 
-// lookOwn is look for the worker's messages.
+// lookOwn is look for the worker's messages. Most looks of a wait find none and change
+// nothing.
 func (c *channels) lookOwn() bool {
 	if c.own == nil || c.ownGone != nil {
 		return false
 	}
 	m, ok, err := c.own.TryRecv()
-	c.msg, c.held, c.ownGone = m, ok, err
+	if ok || err != nil {
+		c.msg, c.held, c.ownGone = m, ok, err
+	}
 	return ok
 }
 
