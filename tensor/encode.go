@@ -225,7 +225,7 @@ func (p *Program) parseShapes(r *reader, dims int) error {
 		for j := range s {
 			s[j] = int(r.u32())
 		}
-		if err := s.Check(F64); err != nil {
+		if err := s.Check(); err != nil {
 			return malformed("%w", err)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) e
 	}
 	defer s.leave()
 	sh := Shape(append([]int{}, shape...))
-	err, n := sh.Check(d), 0
+	err, n := sh.Check(), 0
 	if !d.Valid() {
 		err = fmt.Errorf("%w: %v", ErrDType, d)
 	}

@@ -59,7 +59,7 @@ func (c *inference) infer(op *OpInfo) error {
 		return err
 	}
 	if len(c.sh) == 0 || !c.outShape.Equal(c.sh[0]) {
-		if err := c.outShape.Check(c.outDT); err != nil {
+		if err := c.outShape.Check(); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 			}
 			w.nodes[x.Node()] = nil
 		default:
-			err := fmt.Errorf("%w: x %d (%v) is neither a leaf that requires a gradient nor computed from such a leaf", tensor.ErrNoGrad, i, x)
+			err := fmt.Errorf("%w: xs[%d], %v, was made without RequireGrad and computed from no tensor that has it", tensor.ErrNoGrad, i, x)
 			return nil, tensor.CallError(x.Session(), "grad", err)
 		}
 	}

@@ -217,7 +217,7 @@ func (d *Device) bind(s *space, c *compiled, scalars []float64, stop *atomic.Boo
 		if o.Take >= 0 && s.got[o.Take].exclusive() {
 			block = s.got[o.Take].block
 		} else if block, err = d.alloc(plan.Buffers[o.Buf].Size); err != nil {
-			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
+			return plan.NoSpace(o.Instr, err)
 		}
 		d.outs = append(d.outs, block)
 		r.bufs[o.Buf] = d.view(block, plan.Buffers[o.Buf].Size)

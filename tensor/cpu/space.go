@@ -99,7 +99,7 @@ func (s *space) FreeUnread(ids, inputs []uint64) {
 // check returns an error unless a value of that id, dtype and shape may be made. n is how
 // many bytes it has.
 func (s *space) check(id uint64, d tensor.DType, shape tensor.Shape) (n int, err error) {
-	if err := shape.Check(d); err != nil {
+	if err := shape.Check(); err != nil {
 		return 0, err
 	}
 	if s.values[id] != nil {

@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,5 +156,32 @@ func TestScratchBound(t *testing.T) {
 	s.Scope(func(sc *tensor.Scope) { sc.Keep(a.Matmul(b)) })
 	if err := s.Sync(); !errors.Is(err, tensor.ErrNoSpace) {
 		t.Errorf("%v, expected ErrNoSpace", err)
+	}
+}
+
+// TestTooLarge wants results that no memory holds, and shapes that no program can have,
+// to be errors that name the operation and the shape.
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		record func(s *tensor.Session) *tensor.Tensor
+		err    error
+		text   string
+	}{
+		{"a result without room", func(s *tensor.Session) *tensor.Tensor { return tensor.Zeros(s, tensor.F32, 1<<20, 1<<20) },
+			tensor.ErrNoSpace, "result of full, f32[1048576 1048576]"},
+		{"more bytes than can be counted", func(s *tensor.Session) *tensor.Tensor { return tensor.Zeros(s, tensor.F32, 1<<30, 1<<30) },
+			tensor.ErrShape, "stop_test.go"},
+	} {
+		s, err := cpu.NewSession(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := c.record(s)
+		if err := s.Sync(); !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, expected %v with %q", c.name, err, c.err, c.text)
+		}
+		x.Free()
+		_ = s.Close()
 	}
 }

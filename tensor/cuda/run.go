@@ -153,7 +153,7 @@ func (r *running) bind() error {
 		if o.Take >= 0 && r.got[o.Take].exclusive() {
 			block = r.got[o.Take].block
 		} else if block, err = r.alloc(plan.Buffers[o.Buf].Size); err != nil {
-			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
+			return plan.NoSpace(o.Instr, err)
 		}
 		r.outs = append(r.outs, block)
 		r.buffers[o.Buf] = buffer{at: r.at(block)}

@@ -224,7 +224,7 @@ func (s *space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block)
 
 // Make implements device.Space.
 func (s *space) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
-	if err := shape.Check(d); err != nil {
+	if err := shape.Check(); err != nil {
 		return err
 	}
 	if s.values[id] != nil {
@@ -292,7 +292,7 @@ func (s *space) importBytes(id uint64, d tensor.DType, shape tensor.Shape, b *sh
 
 // imports checks that b has the bytes of a value, and returns their number.
 func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) (n int, err error) {
-	if err := shape.Check(d); err != nil {
+	if err := shape.Check(); err != nil {
 		return 0, err
 	}
 	if err := device.CheckBlock(d, shape, b); err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/cmd/ringside/page"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/cluster/trace"
@@ -20,7 +22,9 @@ import (
 type livePage struct {
 	addr  string
 	pprof bool
+	file  string // with the token; empty for one that is made
 
+	token  string       // of file, once check has read it
 	place  *page.Place  // nil before listen, and once begin serves there
 	server *page.Server // nil before begin
 	asks   sampler
@@ -28,13 +32,17 @@ type livePage struct {
 
 func (p *livePage) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.addr, "http", "", "host:port of a live page, figures for Prometheus at /metrics too, such as 127.0.0.1:0 for any port; the URL that is printed has a token")
+	f.StringVar(&p.file, "http-token", "", "with --http, file with the token of all runs, 16 bytes or more, readable by you alone (default: a new one, in the URL)")
 	f.BoolVar(&p.pprof, "pprof", false, "with --http, profiles of this process at /debug/pprof/")
 }
 
 // check refuses flags that say nothing, before anything is started.
 func (p *livePage) check() error {
 	if p.pprof && p.addr == "" {
-		return usagef("--pprof: expected where the page is as well (--http)")
+		return usagef("--pprof needs --http ADDR, where the page is, such as --http 127.0.0.1:0")
+	}
+	if p.file != "" && p.addr == "" {
+		return usagef("--http-token %s: expected where the page is as well (--http)", p.file)
 	}
 	if p.addr == "" {
 		return nil
@@ -42,6 +50,17 @@ func (p *livePage) check() error {
 	if _, err := page.Check(p.addr); err != nil {
 		return usagef("--http %s: %v", p.addr, err)
 	}
+	if p.file == "" {
+		return nil
+	}
+	token, err := ipc.ReadSecret(p.file)
+	if err != nil {
+		return fmt.Errorf("--http-token: %w", plain.Path(err))
+	}
+	if err := page.CheckToken(token); err != nil {
+		return fmt.Errorf("--http-token %s: %w", plain.Name(p.file), err)
+	}
+	p.token = string(token)
 	return nil
 }
 
@@ -67,7 +86,7 @@ func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *cl
 	if p.place == nil {
 		return nil
 	}
-	about := page.Options{Title: title, Trainings: runs, Pprof: p.pprof}
+	about := page.Options{Title: title, Trainings: runs, Pprof: p.pprof, Token: p.token}
 	if addr != "" {
 		p.asks = sampler{o: o, addr: addr}
 		about.Sample, about.LastStep = p.asks.sample, p.asks.lastStep
@@ -76,7 +95,11 @@ func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *cl
 	if !p.server.Loopback() {
 		logger(cmd).Warn("other hosts reach the page, and what goes to them is not encrypted, the token neither", "http", p.addr)
 	}
-	_, err := fmt.Fprintf(said, "page at %s\n", p.server.URL())
+	at := p.server.URL()
+	if p.file != "" {
+		at += " with the token of " + plain.Name(p.file)
+	}
+	_, err := fmt.Fprintln(said, "page at", at)
 	return err
 }
 

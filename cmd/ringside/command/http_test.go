@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -363,5 +364,63 @@ func TestPageMistakes(t *testing.T) {
 		if out != "" {
 			t.Errorf("%v began before it was refused: %q", c.args, out)
 		}
+	}
+}
+
+// TestHTTPToken wants the token of --http-token to be that of the page, which the URL
+// then lacks, and files that can be none to be refused before anything is started.
+func TestHTTPToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	live := livePage{addr: "127.0.0.1:0", file: file}
+	for _, c := range []struct{ token, text string }{
+		{"short", "5 bytes"},
+		{"a token with spaces in it", `the byte ' '`},
+		{"a-token;of-a-cookie", `the byte ';'`},
+	} {
+		if err := os.WriteFile(file, []byte(c.token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := live.check(); err == nil || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v, expected an error with %q and the file", c.token, err, c.text)
+		}
+	}
+	const token = "k3y/With+signs=0123456789"
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(live.check(), live.listen()); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	if err := live.begin(newUp(), &said, "by itself", nil, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	defer live.end()
+	at, rest, _ := strings.Cut(strings.TrimPrefix(said.String(), "page at "), " ")
+	if rest != "with the token of "+file+"\n" {
+		t.Errorf("the page is announced as %q", said.String())
+	}
+	for _, c := range []struct {
+		query, bearer string
+		status        int
+	}{{"", "", 403}, {"", token, 200}, {"?token=" + url.QueryEscape(token), "", 200}, {"?token=k3y", "", 403}, {"", "another", 403}} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", at+"metrics"+c.query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.bearer != "" {
+			req.Header.Set("Authorization", "Bearer "+c.bearer)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != c.status {
+			t.Errorf("query %q, bearer %q: %d, expected %d", c.query, c.bearer, res.StatusCode, c.status)
+		}
+	}
+	if err := (&livePage{file: file}).check(); err == nil || !strings.Contains(err.Error(), "--http") {
+		t.Errorf("--http-token without --http: %v", err)
 	}
 }

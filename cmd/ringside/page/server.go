@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -43,6 +44,8 @@ type Options struct {
 	LastStep func(ctx context.Context) (*trace.Step, error)
 	// Pprof serves profiles of this process.
 	Pprof bool
+	// Token is what requests must have, as CheckToken accepts it. Empty: one is made.
+	Token string
 }
 
 // Place is an address that is taken for a page. One of Serve and Close is called once.
@@ -80,6 +83,16 @@ func Check(addr string) (host string, err error) {
 	return host, nil
 }
 
+// CheckToken refuses a token that cannot be part of a URL, a header and a cookie alike.
+func CheckToken(token []byte) error {
+	for _, c := range token {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`",;\`, c) >= 0 {
+			return fmt.Errorf("page: the token has the byte %q: expected letters, digits and signs other than \" , ; \\", c)
+		}
+	}
+	return nil
+}
+
 // Listen takes addr, host:port or :port, before there is anything to serve. Without a
 // host that is loopback, which no other host reaches. Port 0 chooses one. An error is
 // ErrAddr or ErrInUse.
@@ -106,7 +119,7 @@ func (p *Place) Close() error { return p.l.Close() }
 
 // Serve begins to serve there; the Server's Close gives the address back.
 func (p *Place) Serve(o *Options) *Server {
-	s := &Server{o: *o, host: p.host, port: p.l.Addr().(*net.TCPAddr).Port, token: rand.Text(), done: make(chan struct{}), steps: make(chan struct{}, 1)}
+	s := &Server{o: *o, host: p.host, port: p.l.Addr().(*net.TCPAddr).Port, token: cmp.Or(o.Token, rand.Text()), done: make(chan struct{}), steps: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	if o.Sample != nil {
@@ -121,13 +134,17 @@ func (p *Place) Serve(o *Options) *Server {
 	return s
 }
 
-// URL returns where the page is, with the token.
+// URL returns where the page is, with the token if Serve made it.
 func (s *Server) URL() string {
 	host := s.host
 	if a, err := netip.ParseAddr(host); err == nil && a.IsUnspecified() {
 		host = "localhost" // one of many
 	}
-	return fmt.Sprintf("http://%s/?token=%s", net.JoinHostPort(host, fmt.Sprint(s.port)), s.token)
+	at := fmt.Sprintf("http://%s/", net.JoinHostPort(host, fmt.Sprint(s.port)))
+	if s.o.Token != "" {
+		return at
+	}
+	return at + "?token=" + s.token
 }
 
 // Loopback reports whether only this host reaches the page.

@@ -91,7 +91,7 @@ func (rs *results) piece(r *wire.Result, rank int) (piece, error) {
 	if !p.DType.Valid() {
 		return p, fmt.Errorf("dtype %d", r.DType)
 	}
-	if err := p.whole.Check(p.DType); err != nil {
+	if err := p.whole.Check(); err != nil {
 		return p, err
 	}
 	p.Shape = p.whole

@@ -36,7 +36,7 @@ func uploadType(u *wire.Upload) (tensor.DType, tensor.Shape, error) {
 	if !d.Valid() {
 		return d, nil, fmt.Errorf("%w: upload %d has dtype %d", errProtocol, u.ID, u.DType)
 	}
-	if err := shape.Check(d); err != nil {
+	if err := shape.Check(); err != nil {
 		return d, nil, fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
 	}
 	return d, shape, nil

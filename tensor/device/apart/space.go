@@ -112,7 +112,7 @@ func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Blo
 // imports checks an import and makes the value, whose bytes are to be filled but for
 // bools.
 func (s *space) imports(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) error {
-	if err := shape.Check(d); err != nil {
+	if err := shape.Check(); err != nil {
 		return err
 	}
 	if err := device.CheckBlock(d, shape, b); err != nil {

@@ -170,6 +170,13 @@ func (p *Plan) OperandString(o Operand) string {
 	return s
 }
 
+// NoSpace returns err as the error of instruction i, for whose result there is no memory.
+// It is no RunError: nothing that comes after it can run either.
+func (p *Plan) NoSpace(i int, err error) error {
+	in := &p.Program.Instrs[i]
+	return fmt.Errorf("result of %v, %v%v: %w", in.Op, in.DType, p.Program.Shapes[in.Shape], err)
+}
+
 // RunError returns err as the error of instruction i of the plan's program.
 func (p *Plan) RunError(i int, err error) error {
 	prog := p.Program
