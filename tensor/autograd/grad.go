@@ -54,7 +54,7 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 			}
 			w.nodes[x.Node()] = nil
 		default:
-			err := fmt.Errorf("%w: xs[%d], %v, was made without RequireGrad and computed from no tensor that has it", tensor.ErrNoGrad, i, x)
+			err := fmt.Errorf("%w: xs[%d], %v, requires no gradient (RequireGrad; requires_grad_ in Python) and was computed from no tensor that does", tensor.ErrNoGrad, i, x)
 			return nil, tensor.CallError(x.Session(), "grad", err)
 		}
 	}
@@ -69,7 +69,7 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 			}
 			switch {
 			case g == nil && !w.o.Zeros:
-				return fmt.Errorf("%w: the loss does not depend on x %d (%v)", tensor.ErrNoGrad, i, x)
+				return fmt.Errorf("%w: the loss does not depend on xs[%d], %v", tensor.ErrNoGrad, i, x)
 			case g == nil:
 				g = tensor.Zeros(s, x.DType(), x.Shape()...)
 			case g == w.o.GradOutput || given(out[:i], g):

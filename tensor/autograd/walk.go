@@ -52,9 +52,9 @@ func (w *walk) from(loss *tensor.Tensor, done func(s *tensor.Session, keep func(
 		return fmt.Errorf("%w: the loss (%v) does not depend on a leaf that requires a gradient", tensor.ErrNoGrad, loss)
 	}
 	if g := w.o.GradOutput; g == nil && loss.Elems() != 1 {
-		return fmt.Errorf("%w: the loss is %v; expected one element, or a GradOutput", tensor.ErrShape, loss)
+		return fmt.Errorf("%w: the loss is %v; expected one element, or its gradient (GradOutput; grad_output in Python)", tensor.ErrShape, loss)
 	} else if g != nil && !g.Shape().Equal(loss.Shape()) {
-		return fmt.Errorf("%w: the GradOutput is %v, the loss %v", tensor.ErrShape, g, loss)
+		return fmt.Errorf("%w: the gradient of the loss (GradOutput) is %v, the loss %v", tensor.ErrShape, g, loss)
 	}
 	var err error
 	if w.o.CreateGraph { // its edges need the intermediates

@@ -189,8 +189,17 @@ func (t *tableReader) named(names []string, label int) error {
 			return fmt.Errorf("%w: %s has no column %.40q of categories, expected some of %s%s%s", ErrFormat, t.file, name, plain.Names(t.Names), hint, t.doubt)
 		}
 	}
-	if len(t.Names) == 0 {
-		return fmt.Errorf("%w: %s has %d columns, %s, expected a label and at least 1 other, %s", ErrFormat, t.file, len(names), plain.Names(names), t.o.separated())
+	if len(t.Names) == 0 && t.o.Like == nil {
+		if len(t.o.Without) > 0 && len(names) > 1 {
+			beside := ""
+			if label >= 0 {
+				beside = fmt.Sprintf(" beside the label %.40q", names[label])
+			}
+			return fmt.Errorf("%w: %s has %s, %s: %s leaves none%s, expected at least 1 that stays",
+				ErrFormat, t.file, counted(len(names), "column", "columns"), plain.Names(names), t.o.say("TableOptions.Without", "-without"), beside)
+		}
+		return fmt.Errorf("%w: %s has %s, %s, expected a label and at least 1 other, %s",
+			ErrFormat, t.file, counted(len(names), "column", "columns"), plain.Names(names), t.o.separated())
 	}
 	if t.o.Like != nil { // its form may leave out what these rows do not have
 		return nil
@@ -206,6 +215,9 @@ func (t *tableReader) named(names []string, label int) error {
 // like gives the columns the form of the table in the options. s is that table's columns.
 func (t *tableReader) like(s *source) error {
 	have, wanted := textsOf(t.Names), textsOf(s.names)
+	if len(t.Names) == 0 {
+		return fmt.Errorf("%w: %s has no columns but the label and those left out, expected those of the table that was learnt from: %s%s", ErrFormat, t.file, plain.Names(s.names), t.doubt)
+	}
 	for _, name := range s.names {
 		if _, ok := have.number(name); !ok {
 			return fmt.Errorf("%w: %s has the columns %s and lacks %.40q, expected those of the table that was learnt from: %s%s", ErrFormat, t.file, plain.Names(t.Names), name, plain.Names(s.names), t.doubt)
@@ -276,8 +288,12 @@ func (t *tableReader) take(c *column, text, field string, line int) error {
 	switch {
 	case c.texts != nil:
 		if c.open && isNumber {
-			return t.wrong(c, field, line, fmt.Sprintf("a text as in line %d, %.40q; correct it, or if its numbers are texts too, name the column: %s",
-				c.line, c.first, t.o.say("TableOptions.Categories", "-categories "+typed(c.name))))
+			hint := ""
+			if how := ungrouped(c.first); how != "" {
+				hint = fmt.Sprintf(", which is no number here: write it as %s", how)
+			}
+			return t.wrong(c, field, line, fmt.Sprintf("a text as in line %d, %.40q%s; correct it, or if its numbers are texts too, name the column: %s",
+				c.line, c.first, hint, t.o.say("TableOptions.Categories", "-categories "+typed(c.name))))
 		}
 		return t.number(c, text, field, line)
 	case !isNumber:
@@ -370,6 +386,7 @@ func (t *tableReader) finish() (*Table, error) {
 				out.Class[row] = int64(to[class])
 			}
 		case categories:
+			t.noteGrouped(c, &out)
 			all, to := c.texts.ordered()
 			for row := range out.Rows {
 				x := &out.X[row*width+c.to]
@@ -422,8 +439,8 @@ func (t *tableReader) fill(c *column, fill []float32) error {
 		}
 		fill[c.to] = t.o.Fill(others)
 		if x := float64(fill[c.to]); math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%w: %s: column %.40q has %d numbers, of which %s makes %v, expected a finite number; leave the column out (%s), or fill it with a number",
-				ErrFormat, t.file, c.name, len(others), t.o.say("TableOptions.Fill", "-fill"), x, t.without(c))
+			return fmt.Errorf("%w: %s: column %.40q has %s, of which %s makes %v, expected a finite number; leave the column out (%s), or fill it with a number",
+				ErrFormat, t.file, c.name, counted(len(others), "number", "numbers"), t.o.say("TableOptions.Fill", "-fill"), x, t.without(c))
 		}
 	}
 	for _, g := range c.gaps {
@@ -438,6 +455,9 @@ func (t *tableReader) advice(c *column, text string, err error) string {
 	fill := o.say("TableOptions.Fill", "-fill mean") + " fills it"
 	if o.Like != nil {
 		fill = fmt.Sprintf("train with %s, which then fills it here too", o.say("TableOptions.Fill", "-fill mean"))
+	}
+	if how := ungrouped(text); how != "" {
+		return fmt.Sprintf("; write it as %s, and others of the column likewise", how)
 	}
 	switch {
 	case c.kind == target && c.line == 0 && !missing(text):

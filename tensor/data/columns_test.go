@@ -106,11 +106,16 @@ func TestCategoryErrors(t *testing.T) {
 		{"colour,size,price,size,kind\nred,1,1,1,old\n", TableOptions{Like: like}, ErrFormat, `two columns "size"`},
 		{"colour,size,price\nred,1,1\n", TableOptions{Like: like}, ErrFormat, `no column "kind" for the label, expected one of "colour", "size", "price"; TableOptions.NoLabel takes rows without it`},
 		{shirts, TableOptions{Like: like, Categories: all}, ErrMismatch, "Like and Categories, OneHot, Fill or Without"},
-		{shirts, TableOptions{Like: &Table{Names: like.Names, Fill: []float32{1}}}, ErrMismatch, "3 columns with 0 lists of categories, 1 fills and 0 marks of texts"},
+		{shirts, TableOptions{Like: &Table{Names: like.Names, Fill: []float32{1}}}, ErrMismatch, "3 columns with 0 lists of categories, 1 fill and 0 marks of texts"},
 		{shirts, TableOptions{Like: &Table{Names: like.Names, Categories: like.Categories, OneHot: make([]OneHot, 3)}}, ErrMismatch, "OneHot and Categories"},
 		{shirts, TableOptions{Without: []string{"weight"}}, ErrFormat, `no column "weight" to leave out, expected some of "colour", "size", "price", "kind"`},
 		{shirts, TableOptions{Without: []string{"kind"}}, ErrFormat, `column "kind" is the label and is to be left out, expected another label (TableOptions.Label)`},
-		{shirts, TableOptions{Without: []string{"colour", "size", "price"}}, ErrFormat, `expected a label and at least 1 other, separated by ','`},
+		{shirts, TableOptions{Without: []string{"colour", "size", "price"}}, ErrFormat, `has 4 columns, "colour", "size", "price", "kind": TableOptions.Without leaves none beside the label "kind", expected at least 1 that stays`},
+		{"a,b\n1,2\n", TableOptions{Without: []string{"a", "b"}, NoLabel: true}, ErrFormat, `has 2 columns, "a", "b": TableOptions.Without leaves none, expected`},
+		{"kind\nold\n", TableOptions{Like: like, NoLabel: true}, ErrFormat, `has no columns but the label and those left out, expected those of the table that was learnt from: "colour"`},
+		{"a,b,k\nr,\"1,234\",x\ns,5,x\n", TableOptions{Categories: all}, ErrFormat, `line 3, column "b": "5", expected a text as in line 2, "1,234", which is no number here: write it as 1234`},
+		{"a,b,k\nr,5,x\ns,\"1,234.5\",x\n", TableOptions{Categories: all}, ErrFormat, `line 3, column "b": "1,234.5", expected a finite number (the label is column "k"); write it as 1234.5, and others`},
+		{"a,k\n1,\"1,234\"\n", TableOptions{Regression: true}, ErrFormat, `line 2, column "k": "1,234", expected a finite number (the label is column "k"); write it as 1234, and others`},
 		{"area,area,k\n1,2,x\n", TableOptions{}, ErrFormat, `two columns "area", expected one of each name; rename one`},
 		{"k,area,k\n1,2,x\n", TableOptions{Label: "k"}, ErrFormat, `two columns "k"`},
 		{"2019,2020,k\n1,2,3\n", TableOptions{Regression: true}, ErrFormat, `line 1, column "c3": "k", expected a finite number (the label is column "c3"); leave the row out, or correct it; if the label is a class, it needs no TableOptions.Regression; line 1 was taken for a row`},
@@ -284,7 +289,7 @@ func TestParseTable(t *testing.T) {
 		{[]string{"-without", "a.csv"}, "", "-without a,b mine.csv"},
 		{[]string{"-epochs", "7", "a.csv"}, "", `the table "a.csv" has no effect of seven: leave it out`},
 		{[]string{"-epochs", "7", "-fill", "mean", "a.csv"}, "", "-fill has no effect of seven"},
-		{[]string{"a.csv", "-epochs"}, "", "needs an argument"},
+		{[]string{"a.csv", "-epochs"}, "", "-epochs needs a value"},
 	} {
 		fs := flag.NewFlagSet("t", flag.ContinueOnError)
 		fs.SetOutput(io.Discard)
@@ -336,11 +341,11 @@ func TestString(t *testing.T) {
 column "colour" has 3 texts in 3 rows; leave it out if each row has its own, as a name: rows with other texts are refused
 label "kind" has 2 classes: "new" 2, "old" 1
 that is a class for at most two rows each: if the label is a number to predict, read it as one (TableOptions.Regression, or the example ownmodel)`},
-		{"a,k\nx,1\nx,1\nx,2\ny,2\nx,3\ny,1\n", TableOptions{Categories: []string{"a"}}, `6 rows of 1 columns, "a"
+		{"a,k\nx,1\nx,1\nx,2\ny,2\nx,3\ny,1\n", TableOptions{Categories: []string{"a"}}, `6 rows of 1 column, "a"
 column "a" has 2 texts: "x", "y"
 label "k" has 3 classes: "1" 3, "2" 2, "3" 1
 classes of 1 row, which may be slips: "3"`},
-		{"a,k\n1,2\n1,4\n", TableOptions{Regression: true}, `2 rows of 1 columns, "a"
+		{"a,k\n1,2\n1,4\n", TableOptions{Regression: true}, `2 rows of 1 column, "a"
 label "k": numbers with a mean of 3 and a deviation of 1`},
 	} {
 		if got := read(t, c.text, &c.o).String(); got != c.want {

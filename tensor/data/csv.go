@@ -81,6 +81,9 @@ func ReadCSV(r io.Reader, name string, opts *TableOptions) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !headed && o.Like == nil {
+		t.Notes = append(t.Notes, in.unnamed(names))
+	}
 	for n := 0; ; n++ {
 		record, line, err := in.next()
 		if errors.Is(err, io.EOF) {
@@ -108,8 +111,8 @@ func (t *tableReader) row(record []string, line func(field int) int) error {
 		return fmt.Errorf("%w: %s has more than %d numbers", ErrTooLarge, t.file, maxTable)
 	}
 	if len(record) != len(t.columns) {
-		return fmt.Errorf("%w: %s: line %d has %d fields, expected %d as in the first, %s; a field that has the separator in it needs quotes",
-			ErrFormat, t.file, line(0), len(record), len(t.columns), t.o.separated())
+		return fmt.Errorf("%w: %s: line %d has %s, expected %d as in the first, %s; a field that has the separator in it needs quotes",
+			ErrFormat, t.file, line(0), counted(len(record), "field", "fields"), len(t.columns), t.o.separated())
 	}
 	t.X = append(t.X, make([]float32, len(t.Names))...)
 	for c, field := range record {
@@ -162,6 +165,17 @@ func newRecords(r io.Reader, name string, o *TableOptions) (*records, error) {
 	}
 	in.ReuseRecord = true
 	return rs, nil
+}
+
+// unnamed returns the note for a file whose first record was taken for a row. names are
+// those that its columns have instead.
+func (rs *records) unnamed(names []string) string {
+	called := "its column is called " + names[0]
+	if last := len(names) - 1; last > 0 {
+		called = fmt.Sprintf("the columns are called %s to %s", names[0], names[last])
+	}
+	return fmt.Sprintf("line %d of %s was taken for the first row, since it does not look like names of columns: %s",
+		rs.lines[0], rs.name, called)
 }
 
 // next returns the next record, which is valid until the next call, and the line of each

@@ -21,16 +21,16 @@ func TestReadCSV(t *testing.T) {
 		{"a,b,kind\n1,2.5,cat\n-3e1,4,dog\n0,0,cat\n", nil,
 			Table{Names: []string{"a", "b"}, Rows: 3, X: []float32{1, 2.5, -30, 4, 0, 0}, Label: "kind", Classes: []string{"cat", "dog"}, Class: []int64{0, 1, 0}}},
 		{"10,7\n 2 ,8\r\n10,9", &TableOptions{Label: "c1"},
-			Table{Names: []string{"c2"}, Rows: 3, X: []float32{7, 8, 9}, Label: "c1", Classes: []string{"2", "10"}, Class: []int64{1, 0, 1}}},
+			Table{Names: []string{"c2"}, Rows: 3, X: []float32{7, 8, 9}, Label: "c1", Classes: []string{"2", "10"}, Class: []int64{1, 0, 1}, Notes: []string{"line 1 of t.csv was taken for the first row, since it does not look like names of columns: the columns are called c1 to c2"}}},
 		{"price;\"size; in m\"\n3.5;1\n4;2\n", &TableOptions{Label: "price", Regression: true, Comma: ';'},
 			Table{Names: []string{"size; in m"}, Rows: 2, X: []float32{1, 2}, Label: "price", Target: []float32{3.5, 4}}},
 		{"\uFEFF\"a\",b\n1,2\n", &TableOptions{Label: "a"}, Table{Names: []string{"b"}, Rows: 1, X: []float32{2}, Label: "a", Classes: []string{"1"}, Class: []int64{0}}},
 		{"a,b\n1,2\n3,4\n", &TableOptions{NoLabel: true}, Table{Names: []string{"a", "b"}, Rows: 2, X: []float32{1, 2, 3, 4}}},
-		{"1\n", &TableOptions{NoLabel: true}, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}}},
+		{"1\n", &TableOptions{NoLabel: true}, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}, Notes: []string{"line 1 of t.csv was taken for the first row, since it does not look like names of columns: its column is called c1"}}},
 		{"area,2020,kind\n1,2,x\n", nil, Table{Names: []string{"area", "2020"}, Rows: 1, X: []float32{1, 2}, Label: "kind", Classes: []string{"x"}, Class: []int64{0}}},
 		{"2019,2020,kind\n1,2,x\n", &TableOptions{Label: "kind"}, Table{Names: []string{"2019", "2020"}, Rows: 1, X: []float32{1, 2}, Label: "kind", Classes: []string{"x"}, Class: []int64{0}}},
 		{"a,,kind\n1,2,x\n", nil, Table{Names: []string{"a", "c2"}, Rows: 1, X: []float32{1, 2}, Label: "kind", Classes: []string{"x"}, Class: []int64{0}}},
-		{"1,setosa\n", nil, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}, Label: "c2", Classes: []string{"setosa"}, Class: []int64{0}}},
+		{"1,setosa\n", nil, Table{Names: []string{"c1"}, Rows: 1, X: []float32{1}, Label: "c2", Classes: []string{"setosa"}, Class: []int64{0}, Notes: []string{"line 1 of t.csv was taken for the first row, since it does not look like names of columns: the columns are called c1 to c2"}}},
 	} {
 		got, err := ReadCSV(strings.NewReader(c.text), "t.csv", c.o)
 		if err != nil || !reflect.DeepEqual(*got, c.want) {

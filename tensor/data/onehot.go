@@ -70,8 +70,8 @@ func (t *tableReader) mark(out *Table) error {
 		out.OneHot = nil
 	}
 	if was.Rows > maxTable/len(names) {
-		return fmt.Errorf("%w: %s has %d rows of %d columns, those for texts included, expected at most %d numbers; leave columns of many texts out (%s)",
-			ErrTooLarge, t.file, was.Rows, len(names), maxTable, t.o.say("TableOptions.Without", "-without a,b"))
+		return fmt.Errorf("%w: %s has %s of %s, those for texts included, expected at most %d numbers; leave columns of many texts out (%s)",
+			ErrTooLarge, t.file, counted(was.Rows, "row", "rows"), counted(len(names), "column", "columns"), maxTable, t.o.say("TableOptions.Without", "-without a,b"))
 	}
 	out.Names, out.X = names, make([]float32, was.Rows*len(names))
 	for row := range was.Rows {

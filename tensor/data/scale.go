@@ -16,7 +16,8 @@ type Scale struct {
 // ScaleOf returns the scale of x, rows of so many columns one after another.
 func ScaleOf(x []float32, columns int) (Scale, error) {
 	if columns < 1 || len(x) == 0 || len(x)%columns != 0 {
-		return Scale{}, fmt.Errorf("data: scale of %d numbers in %d columns: expected at least 1 column and whole rows", len(x), columns)
+		return Scale{}, fmt.Errorf("data: scale of %s in %s: expected at least 1 column and whole rows",
+			counted(len(x), "number", "numbers"), counted(columns, "column", "columns"))
 	}
 	s, rows := Scale{make([]float32, columns), make([]float32, columns)}, len(x)/columns
 	for c := range columns {
@@ -42,7 +43,8 @@ func ScaleOf(x []float32, columns int) (Scale, error) {
 func (s *Scale) Apply(x []float32) error {
 	columns := len(s.Mean)
 	if columns == 0 || len(s.Deviation) != columns || len(x)%columns != 0 {
-		return fmt.Errorf("data: %d numbers and a scale of %d means and %d deviations: expected one of each for every column, and whole rows", len(x), columns, len(s.Deviation))
+		return fmt.Errorf("data: %s and a scale of %s and %s: expected one of each for every column, and whole rows",
+			counted(len(x), "number", "numbers"), counted(columns, "mean", "means"), counted(len(s.Deviation), "deviation", "deviations"))
 	}
 	for i := range x {
 		x[i] = (x[i] - s.Mean[i%columns]) / s.Deviation[i%columns]

@@ -32,6 +32,10 @@ type Table struct {
 	// Without are columns of the file that are left out, as of TableOptions.
 	Without []string `json:",omitzero"`
 
+	// Notes are sentences about what may be a slip in the file, for people to read: a file
+	// without names of columns, and columns of texts that look like numbers.
+	Notes []string `json:"-"`
+
 	// Scale is what ApplyScale has brought X to; nil if nothing did.
 	Scale *Scale `json:",omitzero"`
 
@@ -50,7 +54,7 @@ type OneHot struct {
 // beside weights that learnt from t.
 func (t *Table) Form() *Table {
 	f := *t
-	f.Rows, f.X, f.Class, f.Target = 0, nil, nil, nil
+	f.Rows, f.X, f.Class, f.Target, f.Notes = 0, nil, nil, nil, nil
 	if t.Target != nil {
 		f.Target = []float32{} // it is one of numbers to predict
 	}
@@ -61,7 +65,7 @@ func (t *Table) Form() *Table {
 // the first ones and the last n of them as two tables.
 func (t *Table) Split(n int) (first, last *Table, err error) {
 	if n < 1 || n >= t.Rows {
-		return nil, nil, fmt.Errorf("%w: %d rows to split off from %d, expected 1 to %d", ErrMismatch, n, t.Rows, t.Rows-1)
+		return nil, nil, fmt.Errorf("%w: %s to split off from %d, expected 1 to %d", ErrMismatch, counted(n, "row", "rows"), t.Rows, t.Rows-1)
 	}
 	order := NewOrder(t.Rows, 1)
 	part := func(from, rows int) (*Table, error) {
@@ -104,7 +108,7 @@ func (t *Table) NumberScale() (Scale, error) {
 
 // ApplyScale brings X to s, and keeps s as the table's Scale. A table that has one
 // already is an error.
-func (t *Table) ApplyScale(s Scale) error { return apply(&t.Scale, s, t.X, len(t.Names), "columns") }
+func (t *Table) ApplyScale(s Scale) error { return apply(&t.Scale, s, t.X, len(t.Names), "column") }
 
 // ApplyTargetScale brings Target to s, a scale of one column, and keeps s as the table's
 // TargetScale. A table that has one already is an error.
@@ -116,10 +120,10 @@ func (t *Table) ApplyTargetScale(s Scale) error {
 // was.
 func apply(was **Scale, s Scale, x []float32, columns int, what string) error {
 	if *was != nil {
-		return fmt.Errorf("%w: scale of %s that are scaled already, expected a table without one", ErrMismatch, what)
+		return fmt.Errorf("%w: scale of %ss that are scaled already, expected a table without one", ErrMismatch, what)
 	}
 	if len(s.Mean) != columns || len(s.Deviation) != columns {
-		return fmt.Errorf("%w: a table with %d %s and a scale of %d, expected as many", ErrMismatch, columns, what, len(s.Mean))
+		return fmt.Errorf("%w: a table with %s and a scale of %d, expected as many", ErrMismatch, counted(columns, what, what+"s"), len(s.Mean))
 	}
 	for c := range columns {
 		if mean, d := float64(s.Mean[c]), float64(s.Deviation[c]); math.IsNaN(mean) || math.IsInf(mean, 0) || !(d > 0) || math.IsInf(d, 0) {

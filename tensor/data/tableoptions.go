@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,8 +88,8 @@ func (o *TableOptions) AddFlags(fs *flag.FlagSet) {
 			return nil
 		}
 		x, err := strconv.ParseFloat(text, 32)
-		if err != nil {
-			return fmt.Errorf("expected a number, or mean")
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("expected a finite number of at most 3.4e38, or mean")
 		}
 		o.Fill = FillNumber(float32(x))
 		return nil
@@ -100,6 +101,9 @@ func (o *TableOptions) AddFlags(fs *flag.FlagSet) {
 		r, n := utf8.DecodeRuneInString(text)
 		if n == 0 || n < len(text) {
 			return fmt.Errorf("expected one character, or tab")
+		}
+		if r == '"' || r == '\r' || r == '\n' || r == utf8.RuneError || r == 0 {
+			return fmt.Errorf("expected a character that is no quote and ends no line, or tab")
 		}
 		o.Comma = r
 		return nil
@@ -140,23 +144,6 @@ func typed(name string) string {
 	return "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(quoted[1:len(quoted)-1]) + "'"
 }
 
-// ParseTable parses a command line that has flags of fs before and behind the path of one
-// table. It returns that path, or "" if there is none.
-func ParseTable(fs *flag.FlagSet, args []string) (path string, err error) {
-	for {
-		if err := fs.Parse(args); err != nil {
-			return "", err
-		}
-		if fs.NArg() == 0 {
-			return path, nil
-		}
-		if path != "" {
-			return "", fmt.Errorf("%q and %q, expected one table", path, fs.Arg(0))
-		}
-		path, args = fs.Arg(0), fs.Args()[1:]
-	}
-}
-
 // check returns an error for a table as Like whose parts don't fit each other, or options
 // beside it that it has itself.
 func (o *TableOptions) check() error {
@@ -173,8 +160,9 @@ func (o *TableOptions) check() error {
 	n := len(like.Names)
 	for _, k := range []int{len(like.Categories), len(like.Fill), len(like.OneHot)} {
 		if n == 0 || k != 0 && k != n {
-			return fmt.Errorf("%w: a table as Like of %d columns with %d lists of categories, %d fills and %d marks of texts, expected one for each column, or none",
-				ErrMismatch, n, len(like.Categories), len(like.Fill), len(like.OneHot))
+			return fmt.Errorf("%w: a table as Like of %s with %s of categories, %s and %s of texts, expected one for each column, or none",
+				ErrMismatch, counted(n, "column", "columns"), counted(len(like.Categories), "list", "lists"),
+				counted(len(like.Fill), "fill", "fills"), counted(len(like.OneHot), "mark", "marks"))
 		}
 	}
 	return nil
@@ -230,35 +218,4 @@ func missing(text string) bool {
 		return true
 	}
 	return false
-}
-
-// Idle is a case of a command line in which flags have no effect.
-type Idle struct {
-	Case  bool
-	When  string   // in the words of an error: "beside -predict"
-	Flags []string // as "-fill"; "table" is the table
-}
-
-// CheckIdle returns an error for the first flag of fs, or the table at path, that the
-// command line gave and that has no effect. -categories and -without are errors too where
-// there is no table: they have then taken its path for columns.
-func CheckIdle(fs *flag.FlagSet, path string, cases ...Idle) error {
-	given := map[string]string{}
-	fs.Visit(func(f *flag.Flag) { given["-"+f.Name] = "-" + f.Name })
-	if path != "" {
-		given["table"] = fmt.Sprintf("the table %q", path)
-	}
-	for _, c := range cases {
-		for _, name := range c.Flags {
-			if c.Case && given[name] != "" {
-				return fmt.Errorf("%s has no effect %s: leave it out", given[name], c.When)
-			}
-		}
-	}
-	for _, name := range []string{"categories", "without"} {
-		if path == "" && given["-"+name] != "" {
-			return fmt.Errorf("-%s without a table, expected columns and then the table: -%s a,b mine.csv", name, name)
-		}
-	}
-	return nil
 }

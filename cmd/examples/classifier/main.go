@@ -1,11 +1,11 @@
 // Command classifier trains a network on a table of comma-separated values, of which one
 // column is the class: the last one, or that of -label. It says how often the network is
-// right about rows that it did not see. Columns of texts become a column for each of
-// their texts, which is 1 where a row has it; columns of numbers are brought to the same
-// size, for networks learn poorly otherwise. -categories names columns whose numbers are
-// texts, too, such as codes; -fill says what an empty field of a column of numbers
-// becomes; -without leaves columns out. Without an argument it takes points.csv: two
-// features, three classes.
+// right about rows that it did not see, and how often the most frequent class would be.
+// Columns of texts become a column for each of their texts, which is 1 where a row has
+// it; columns of numbers are brought to the same size, for networks learn poorly
+// otherwise. -categories names columns whose numbers are texts, too, such as codes; -fill
+// says what an empty field of a column of numbers becomes; -without leaves columns out.
+// Without an argument it takes points.csv: two features, three classes.
 //
 // With -predict it prints the class of each row of another table, which has the same
 // columns by name, by the weights that -save has saved. With -evaluate it says how often
@@ -31,6 +31,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -59,40 +61,77 @@ const (
 //go:embed points.csv
 var points string
 
+// maxEpochs bounds -epochs, so that the number of steps fits into 64 bits.
+const maxEpochs = 1_000_000_000
+
+// command is what the command line says.
+type command struct {
+	path        string // of the table; empty for the points
+	epochs      int
+	save        string
+	load        string
+	rows, tests string // -predict and -evaluate
+	data.TableOptions
+}
+
 func main() {
-	seen := flag.Int("epochs", epochs, "how often each row is seen; where more make the loss smaller and fewer other rows right, the network learns rows by heart")
-	save := flag.String("save", "", "safetensors file for the weights")
-	load := flag.String("load", "model.safetensors", "weights for -predict and -evaluate")
-	rows := flag.String("predict", "", "table of `rows` whose classes are printed, instead of training")
-	tests := flag.String("evaluate", "", "table of `rows` with their classes, of which the share that is right is printed, instead of training")
-	o := data.TableOptions{Categories: []string{data.AllTexts}, OneHot: true}
-	o.AddFlags(flag.CommandLine)
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: classifier [flags] [table.csv]\nWithout a table it takes points.csv, which is part of the program. Flags:")
-		flag.PrintDefaults()
-	}
-	path, err := data.ParseTable(flag.CommandLine, os.Args[1:])
-	if err == nil {
-		err = idle(flag.CommandLine, path)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "classifier:", err)
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch {
-	case *rows != "":
-		err = predict(ctx, os.Stdout, *load, *rows, &o)
-	case *tests != "":
-		err = evaluate(ctx, os.Stdout, *load, *tests, &o)
-	default:
-		err = run(ctx, path, *seen, *save, &o)
+	status := start(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// start runs the command line and returns the exit status: 2 for one that is wrong.
+func start(ctx context.Context, args []string, out, errs io.Writer) int {
+	c, err := parse(args, errs)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	status := 2
+	if err == nil {
+		status = 1
+		switch {
+		case c.rows != "":
+			err = predict(ctx, out, c.load, c.rows, &c.TableOptions)
+		case c.tests != "":
+			err = evaluate(ctx, out, c.load, c.tests, &c.TableOptions)
+		default:
+			err = run(ctx, out, c.path, c.epochs, c.save, &c.TableOptions)
+		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "classifier:", err)
-		os.Exit(1)
+		fmt.Fprintln(errs, "classifier:", err)
+		return status
 	}
+	return 0
+}
+
+// parse returns what the command line says, or an error for one that is wrong.
+func parse(args []string, errs io.Writer) (*command, error) {
+	c := &command{TableOptions: data.TableOptions{Categories: []string{data.AllTexts}, OneHot: true}}
+	fs := flag.NewFlagSet("classifier", flag.ContinueOnError)
+	fs.SetOutput(errs)
+	fs.IntVar(&c.epochs, "epochs", epochs, "how often each row is seen; where more make the loss smaller and fewer other rows right, the network learns rows by heart")
+	fs.StringVar(&c.save, "save", "", "safetensors file for the weights, whose folder is made if it is not there")
+	fs.StringVar(&c.load, "load", "model.safetensors", "weights for -predict and -evaluate")
+	fs.StringVar(&c.rows, "predict", "", "table of `rows` whose classes are printed, instead of training")
+	fs.StringVar(&c.tests, "evaluate", "", "table of `rows` with their classes, of which the share that is right is printed, instead of training")
+	c.AddFlags(fs)
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "usage: classifier [flags] [table.csv]\nWithout a table it takes points.csv, which is part of the program. Flags:")
+		fs.PrintDefaults()
+	}
+	var err error
+	if c.path, err = data.ParseTable(fs, args); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.epochs < 1:
+		return nil, fmt.Errorf("-epochs %d: expected 1 or more", c.epochs)
+	case c.epochs > maxEpochs:
+		return nil, fmt.Errorf("-epochs %d: expected at most %d", c.epochs, maxEpochs)
+	}
+	return c, idle(fs, c.path)
 }
 
 // idle returns an error for a flag, or the table at path, that has no effect beside the
@@ -150,8 +189,26 @@ func evaluate(ctx context.Context, out io.Writer, weights, path string, o *data.
 			right++
 		}
 	}
-	_, err = fmt.Fprintf(out, "%.1f %% of %d rows are right\n", 100*float64(right)/float64(table.Rows), table.Rows)
+	_, err = fmt.Fprintln(out, score(right, table, "", most(table)))
 	return err
+}
+
+// most returns the class that most rows of t have, the first of several.
+func most(t *data.Table) int {
+	counts := t.ClassCounts()
+	return slices.Index(counts, slices.Max(counts))
+}
+
+// score says how many rows of t are right, and how many would be if all had the class
+// always. kind is "", or "other " for rows that the network did not learn from.
+func score(right int, t *data.Table, kind string, always int) string {
+	share := func(n int) float64 { return 100 * float64(n) / float64(t.Rows) }
+	rows, are := "rows", "are"
+	if t.Rows == 1 {
+		rows, are = "row", "is"
+	}
+	return fmt.Sprintf("%.1f %% of %d %s%s %s right; always saying %.40q would be right for %.1f %%",
+		share(right), t.Rows, kind, rows, are, t.Classes[always], share(t.ClassCounts()[always]))
 }
 
 // judge returns the table at path in the form of that which the weights learnt from, that
@@ -187,41 +244,65 @@ func judge(ctx context.Context, weights, path string, o *data.TableOptions) (tab
 	return table, form, classes, err
 }
 
-// read reads the table at path, or the points, and returns four fifths of the rows to
-// train on and the others, both with columns of about the same size.
-func read(path string, o *data.TableOptions) (rows, held *data.Table, err error) {
-	var table *data.Table
+// read reads the table at path, or the points, and prints what it is. It returns four
+// fifths of the rows to train on and the others, both with columns of about the same
+// size.
+func read(out io.Writer, path string, o *data.TableOptions) (rows, held *data.Table, err error) {
+	name, table := path, (*data.Table)(nil)
 	if path == "" {
-		table, err = data.ReadCSV(strings.NewReader(points), "points.csv", o)
+		name = "points.csv"
+		table, err = data.ReadCSV(strings.NewReader(points), name, o)
 	} else {
 		table, err = data.ReadCSVFile(path, o)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	fmt.Println(table)
+	if err := differ(name, table, "rows"); err != nil {
+		return nil, nil, err
+	}
 	if table.Rows*4/5 < batch {
-		return nil, nil, fmt.Errorf("%s has %d rows, expected at least %d", path, table.Rows, batch*5/4)
+		return nil, nil, fmt.Errorf("%q: the number of rows is %d, expected at least %d", name, table.Rows, batch*5/4)
 	}
 	if rows, held, err = table.Split(table.Rows - table.Rows*4/5); err != nil {
+		return nil, nil, err
+	}
+	if err := differ(name, rows, "rows to train on"); err != nil {
 		return nil, nil, err
 	}
 	scale, err := rows.NumberScale()
 	if err != nil {
 		return nil, nil, err
 	}
-	return rows, held, errors.Join(rows.ApplyScale(scale), held.ApplyScale(scale))
+	if err := errors.Join(rows.ApplyScale(scale), held.ApplyScale(scale)); err != nil {
+		return nil, nil, err
+	}
+	_, err = fmt.Fprintln(out, table)
+	return rows, held, err
 }
 
-func run(ctx context.Context, path string, epochs int, save string, o *data.TableOptions) error {
+// differ returns an error if all rows of t, which are called what, have the same class:
+// then there is nothing to learn.
+func differ(name string, t *data.Table, what string) error {
+	if class := most(t); t.ClassCounts()[class] == t.Rows {
+		return fmt.Errorf("%q: label %.40q: all %d %s say %.40q, expected two values or more; add rows of another class, or name another label (-label)",
+			name, t.Label, t.Rows, what, t.Classes[class])
+	}
+	return nil
+}
+
+func run(ctx context.Context, out io.Writer, path string, epochs int, save string, o *data.TableOptions) error {
+	rows, held, err := read(out, path, o)
+	if err != nil {
+		return err
+	}
 	if save != "" { // fail now rather than after the training
+		if err := os.MkdirAll(filepath.Dir(save), 0o755); err != nil {
+			return fmt.Errorf("-save %q: its folder: %w", save, err)
+		}
 		if err := safetensors.Writable(save); err != nil {
 			return err
 		}
-	}
-	rows, held, err := read(path, o)
-	if err != nil {
-		return err
 	}
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
@@ -232,7 +313,8 @@ func run(ctx context.Context, path string, epochs int, save string, o *data.Tabl
 	net := network(sess, columns, len(rows.Classes))
 	params := net.Params()
 	opt := optim.NewAdamW(params, optim.AdamWOptions{LR: 3e-3, Decay: 0.01})
-	fmt.Printf("a network of %d parameters on %s\n", nn.Count(params), sess.Engine().Name())
+	fmt.Fprintf(out, "a network of %d parameters on %s: %d rows to train on, %d others to judge it by\n",
+		nn.Count(params), sess.Engine().Name(), rows.Rows, held.Rows)
 
 	steps := epochs * rows.Rows / batch
 	draw := data.NewOrder(rows.Rows, 2)
@@ -259,23 +341,25 @@ func run(ctx context.Context, path string, epochs int, save string, o *data.Tabl
 			if err != nil {
 				return err
 			}
-			fmt.Printf("step %4d of %d: loss %.3f\n", step, steps, l)
+			fmt.Fprintf(out, "step %4d of %d: loss %.3f\n", step, steps, l)
 		} else if err := sess.Flush(); err != nil { // it runs beside the next one
 			return err
 		}
 		loss.Free()
 	}
 
-	var right float64
+	right := 0
 	sess.NoGrad(func() {
 		logits := net.Forward(tensor.From(sess, held.X, held.Rows, columns))
 		hits := logits.Argmax(-1).Eq(tensor.From(sess, held.Class, held.Rows))
-		right, err = hits.Cast(tensor.F32).Mean().Item()
+		var n float64
+		n, err = hits.Cast(tensor.F32).Sum().Item()
+		right = int(n)
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%.1f %% of %d other rows are right\n", 100*right, held.Rows)
+	fmt.Fprintln(out, score(right, held, "other ", most(rows)))
 	if save == "" {
 		return nil
 	}
@@ -286,6 +370,6 @@ func run(ctx context.Context, path string, epochs int, save string, o *data.Tabl
 	if err := nn.Save(save, params, map[string]string{"table": string(form)}); err != nil {
 		return err
 	}
-	fmt.Printf("saved %q\n", save)
+	fmt.Fprintf(out, "saved %q\n", save)
 	return nil
 }

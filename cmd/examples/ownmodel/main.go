@@ -34,6 +34,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -44,44 +45,82 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
+// maxSteps bounds -steps, so that the number of rows that they see fits into 64 bits.
+const maxSteps = 1_000_000_000
+
+// command is what the command line says.
+type command struct {
+	path        string // of the table; empty for the sines
+	train       train.Options
+	load        string
+	rows, tests string // -predict and -evaluate
+	data.TableOptions
+}
+
 func main() {
-	o := train.Options{LossEvery: 100}
-	flag.IntVar(&o.Steps, "steps", 1000, "optimizer steps")
-	flag.StringVar(&o.Checkpoint, "checkpoint", "", "folder in which the run is kept, and from which it goes on")
-	flag.StringVar(&o.Save, "save", "", "safetensors file for the weights")
-	load := flag.String("load", "", "weights, or a checkpoint's folder, to evaluate instead of training; of -predict and -evaluate model.safetensors if not given")
-	rows := flag.String("predict", "", "table of `rows` whose numbers are printed, instead of training")
-	tests := flag.String("evaluate", "", "table of `rows` with their numbers, on which the weights are judged, instead of training")
-	of := data.TableOptions{Regression: true, Categories: []string{data.AllTexts}, OneHot: true}
-	of.AddFlags(flag.CommandLine)
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: ownmodel [flags] [table.csv]\nWithout a table it learns the product of the sines of two numbers. Flags:")
-		flag.PrintDefaults()
-	}
-	path, err := data.ParseTable(flag.CommandLine, os.Args[1:])
-	if err == nil {
-		err = idle(flag.CommandLine, path)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ownmodel:", err)
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch weights := cmp.Or(*load, "model.safetensors"); {
-	case *rows != "":
-		err = predict(ctx, os.Stdout, *rows, weights, &of)
-	case *tests != "":
-		err = evaluate(ctx, os.Stdout, *tests, weights, true, &of)
-	case *load != "":
-		err = evaluate(ctx, os.Stdout, path, weights, false, &of)
-	default:
-		err = run(ctx, os.Stdout, path, &o, &of)
+	status := start(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// start runs the command line and returns the exit status: 2 for one that is wrong.
+func start(ctx context.Context, args []string, out, errs io.Writer) int {
+	c, err := parse(args, errs)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	status := 2
+	if err == nil {
+		status = 1
+		switch weights := cmp.Or(c.load, "model.safetensors"); {
+		case c.rows != "":
+			err = predict(ctx, out, c.rows, weights, &c.TableOptions)
+		case c.tests != "":
+			err = evaluate(ctx, out, c.tests, weights, true, &c.TableOptions)
+		case c.load != "":
+			err = evaluate(ctx, out, c.path, weights, false, &c.TableOptions)
+		default:
+			err = run(ctx, out, c.path, &c.train, &c.TableOptions)
+		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "ownmodel:", err)
-		os.Exit(1)
+		fmt.Fprintln(errs, "ownmodel:", err)
+		return status
 	}
+	return 0
+}
+
+// parse returns what the command line says, or an error for one that is wrong.
+func parse(args []string, errs io.Writer) (*command, error) {
+	c := &command{
+		train:        train.Options{LossEvery: 100},
+		TableOptions: data.TableOptions{Regression: true, Categories: []string{data.AllTexts}, OneHot: true},
+	}
+	fs := flag.NewFlagSet("ownmodel", flag.ContinueOnError)
+	fs.SetOutput(errs)
+	fs.IntVar(&c.train.Steps, "steps", 1000, "optimizer steps")
+	fs.StringVar(&c.train.Checkpoint, "checkpoint", "", "folder in which the run is kept, and from which it goes on")
+	fs.StringVar(&c.train.Save, "save", "", "safetensors file for the weights, whose folder is made if it is not there")
+	fs.StringVar(&c.load, "load", "", "weights, or a checkpoint's folder, to evaluate instead of training; of -predict and -evaluate model.safetensors if not given")
+	fs.StringVar(&c.rows, "predict", "", "table of `rows` whose numbers are printed, instead of training")
+	fs.StringVar(&c.tests, "evaluate", "", "table of `rows` with their numbers, on which the weights are judged, instead of training")
+	c.AddFlags(fs)
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "usage: ownmodel [flags] [table.csv]\nWithout a table it learns the product of the sines of two numbers. Flags:")
+		fs.PrintDefaults()
+	}
+	var err error
+	if c.path, err = data.ParseTable(fs, args); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.train.Steps < 1:
+		return nil, fmt.Errorf("-steps %d: expected 1 or more", c.train.Steps)
+	case c.train.Steps > maxSteps:
+		return nil, fmt.Errorf("-steps %d: expected at most %d", c.train.Steps, maxSteps)
+	}
+	return c, idle(fs, c.path)
 }
 
 // idle returns an error for a flag, or the table at path, that has no effect beside the
@@ -128,12 +167,29 @@ func sines() *data.Table {
 	return t
 }
 
-// load returns the table at path, of which every fifth row is held out.
-func load(path string, of *data.TableOptions) (*train.Table, error) {
+// load returns the table at path, as a whole and with every fifth row held out.
+func load(path string, of *data.TableOptions) (whole *data.Table, split *train.Table, err error) {
 	if path == "" {
-		return train.SplitTable(sines(), "sines")
+		whole, path = sines(), "sines"
+	} else if whole, err = data.ReadCSVFile(path, of); err != nil {
+		return nil, nil, err
 	}
-	return train.LoadTable(path, of)
+	split, err = train.SplitTable(whole, path)
+	return whole, split, err
+}
+
+// differ returns an error if the label has the same number in all rows, or in all of them
+// to train on: then there is nothing to learn.
+func differ(whole *data.Table, split *train.Table) error {
+	of, what := whole, "rows"
+	if slices.Min(of.Target) != slices.Max(of.Target) {
+		of, what = split.Train, "rows to train on"
+	}
+	if slices.Min(of.Target) != slices.Max(of.Target) {
+		return nil
+	}
+	return fmt.Errorf("%q: label %.40q: all %d %s say %v, expected two values or more; add rows with another number, or name another label (-label)",
+		split.From, of.Label, of.Rows, what, of.Target[0])
 }
 
 // like returns the form of the table that the weights learnt from, and options for other
@@ -191,7 +247,7 @@ func evaluate(ctx context.Context, out io.Writer, path, weights string, all bool
 	}
 	var table *train.Table
 	if !all {
-		table, err = load(path, o)
+		_, table, err = load(path, o)
 	} else if rows, errRead := data.ReadCSVFile(path, o); errRead == nil {
 		table = &train.Table{Train: rows, Held: rows, From: path}
 	} else {
@@ -209,8 +265,16 @@ func evaluate(ctx context.Context, out io.Writer, path, weights string, all bool
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "on %d rows of %s %s\n", table.Held.Rows, e.Data, off(form.Label, e.HeldOut, e.Explained))
+	_, err = fmt.Fprintf(out, "on %s of %s %s\n", counted(table.Held.Rows, "row"), e.Data, off(form.Label, e.HeldOut, e.Explained))
 	return err
+}
+
+// counted returns the number n with a word, which gets an s unless n is 1.
+func counted(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // off says by how much predictions of such a mean squared error are off.
@@ -226,11 +290,14 @@ func off(label string, loss float64, explained *float64) string {
 }
 
 func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *data.TableOptions) error {
-	table, err := load(path, of)
+	whole, table, err := load(path, of)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, table.Train)
+	if err := differ(whole, table); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, whole)
 	if err := table.Standardize(); err != nil {
 		return err
 	}
@@ -253,18 +320,21 @@ func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *
 		return err
 	}
 	defer sess.Close()
-	fmt.Fprintf(out, "it trains on %s\n", sess.Engine().Name())
+	fmt.Fprintf(out, "it trains on %s: %d rows to train on, %d others to judge it by\n",
+		sess.Engine().Name(), table.Train.Rows, table.Held.Rows)
+	deviation := float64(table.Train.TargetScale.Deviation[0]) // the loss is in squares of it
 	o.Progress = func(p train.Progress) {
-		fmt.Fprintf(out, "step %d of %d: loss %.5f, %.0f %s a second\n", p.Step, p.Steps, p.Loss, p.Rate, p.Unit)
+		fmt.Fprintf(out, "step %d of %d: %q is off by %.6g in this step's rows, %.0f %s a second\n",
+			p.Step, p.Steps, table.Train.Label, math.Sqrt(p.Loss)*deviation, p.Rate, p.Unit)
 	}
 	sum, err := model(len(table.Train.Names)).Train(ctx, sess, table, o)
 	if err != nil {
 		return err
 	}
 	if sum.Stopped {
-		fmt.Fprintf(out, "stopped after %d steps\n", sum.Steps)
+		fmt.Fprintf(out, "stopped after %s\n", counted(sum.Steps, "step"))
 	} else {
-		fmt.Fprintf(out, "after %d steps, on %d rows that it has not seen, %s\n", sum.Steps, table.Held.Rows, off(table.Train.Label, sum.HeldOut, sum.Explained))
+		fmt.Fprintf(out, "after %s, on %s that it has not seen, %s\n", counted(sum.Steps, "step"), counted(table.Held.Rows, "row"), off(table.Train.Label, sum.HeldOut, sum.Explained))
 	}
 	for _, path := range []string{o.Save, sum.Checkpoint} {
 		if path != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -146,17 +147,99 @@ func TestIdle(t *testing.T) {
 		"-load a mine.csv -comma ;":           "",
 		"mine.csv -fill mean -label a -without b -categories c -save d -steps 3": "",
 	} {
-		fs := flag.NewFlagSet("ownmodel", flag.ContinueOnError)
-		for _, name := range []string{"steps", "checkpoint", "save", "load", "predict", "evaluate"} {
-			fs.String(name, "", "")
-		}
-		new(data.TableOptions).AddFlags(fs)
-		path, err := data.ParseTable(fs, strings.Fields(args))
-		if err == nil {
-			err = idle(fs, path)
-		}
+		_, err := parse(strings.Fields(args), io.Discard)
 		if got := fmt.Sprint(err); says == "" && err != nil || !strings.Contains(got, says) {
 			t.Errorf("%s: %v, expected %q", args, err, says)
 		}
+	}
+}
+
+// TestUsage gives command lines that are wrong: the status is 2, and the only output one
+// line about the flag.
+func TestUsage(t *testing.T) {
+	for args, says := range map[string]string{
+		"-steps -1":                  "-steps -1: expected 1 or more",
+		"-steps 0":                   "-steps 0: expected 1 or more",
+		"-steps 1000000001":          "-steps 1000000001: expected at most 1000000000",
+		"-steps 9999999999999999999": `-steps "9999999999999999999": expected a whole number; see ownmodel -help`,
+		"-steps 1.5":                 `-steps "1.5": expected a whole number`,
+		"-epochs 1":                  "unknown flag -epochs, did you mean -steps?; see ownmodel -help",
+		"-fill mode":                 `-fill "mode": expected a finite number of at most 3.4e38, or mean; see ownmodel -help`,
+		"-fill nan t.csv":            `-fill "nan": expected a finite number`,
+		"-lable a t.csv":             "unknown flag -lable, did you mean -label?; see ownmodel -help",
+		"-predict":                   "-predict needs a value; see ownmodel -help",
+		"-comma ab t.csv":            `-comma "ab": expected one character, or tab; see ownmodel -help`,
+		"-predict a -evaluate b":     "has no effect",
+	} {
+		var out, errs strings.Builder
+		if status := start(t.Context(), strings.Fields(args), &out, &errs); status != 2 || out.Len() > 0 ||
+			!strings.Contains(errs.String(), says) || !strings.HasPrefix(errs.String(), "ownmodel: ") || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: status %d, printed %q and %q, expected 2 and %q alone", args, status, &out, &errs, says)
+		}
+	}
+	var out, errs strings.Builder
+	if status := start(t.Context(), []string{"-help"}, &out, &errs); status != 0 || !strings.Contains(errs.String(), "usage: ownmodel") {
+		t.Errorf("-help: status %d, printed %q", status, &errs)
+	}
+}
+
+// TestTables trains on tables with a flaw: some are refused before anything is printed,
+// others have a line that says so.
+func TestTables(t *testing.T) {
+	dir := alone(t)
+	path, weights := filepath.Join(dir, "t.csv"), filepath.Join(dir, "new", "folder", "w.safetensors")
+	rows := func(n int, head, row string) string { return head + strings.Repeat(row, n) }
+	for _, c := range []struct {
+		text string
+		args []string
+		says []string
+	}{
+		{rows(333, "a,price\n", "1,5.5\n"), nil, []string{`label "price": all 333 rows say 5.5, expected two values or more`}},
+		{rows(40, "a,b,price\n", "1,2,3\n3,4,5\n"), []string{"-without", "a,b"}, []string{`-without leaves none beside the label "price", expected at least 1 that stays`}},
+		{rows(40, "", "1,2,3\n3,4,5\n"), nil, []string{"was taken for the first row, since it does not look like names of columns: the columns are called c1 to c3"}},
+		{rows(40, "a,size,price\n", "1,\"1,234\",3\n3,\"2,345\",5\n"), nil, []string{`column "size" was taken for texts, but looks like numbers with thousands separators, first in line 2: "1,234"`, "-categories 'size' says so"}},
+		{rows(40, "a,price\n", "1,\"1,234\"\n"), nil, []string{`line 2, column "price": "1,234", expected a finite number`, "write it as 1234"}},
+		{rows(40, "a,price\n", "1,100\n3,300\n3,300\n"), []string{"-save", weights}, []string{"120 rows of 1 column,", "96 rows to train on, 24 others to judge it by", `: "price" is off by `, "after 2 steps, on 24 rows", "saved"}},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs strings.Builder
+		status := start(t.Context(), append([]string{"-steps", "2", path}, c.args...), &out, &errs)
+		if status != 0 && out.Len() > 0 {
+			t.Errorf("%.30q: printed %q before the error %q", c.text, &out, &errs)
+		}
+		for _, says := range c.says {
+			if status == 0 && !strings.Contains(out.String(), says) || status != 0 && !strings.Contains(errs.String(), says) {
+				t.Errorf("%.30q: status %d, printed\n%s\n%s\nexpected %q", c.text, status, &out, &errs, says)
+			}
+		}
+	}
+	var out strings.Builder
+	if err := os.WriteFile(path, []byte("a,price\n3,300\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := evaluate(t.Context(), &out, path, weights, true, options()); err != nil || !strings.HasPrefix(out.String(), "on 1 row of ") {
+		t.Errorf("%q, %v", &out, err)
+	}
+}
+
+// TestProgress trains on a label of large numbers: what a step is off by is in the
+// label's own unit, and falls to that of the rows held out.
+func TestProgress(t *testing.T) {
+	path := filepath.Join(alone(t), "t.csv")
+	if err := os.WriteFile(path, []byte("a,price\n"+strings.Repeat("1,1000000\n3,3000000\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), &out, path, &train.Options{Steps: 2, LossEvery: 1}, options()); err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`step 1 of 2: "price" is off by (\S+) in this step's rows`).FindStringSubmatch(out.String())
+	if m == nil {
+		t.Fatal(out.String())
+	}
+	if off, err := strconv.ParseFloat(m[1], 64); err != nil || off < 5e5 || off > 2e6 {
+		t.Errorf("off by %s, %v, expected about the deviation, 1e6", m[1], err)
 	}
 }

@@ -177,7 +177,7 @@ class Session:
             self._library.ringside_free(self._library.ringside_close(self._id))
 
     def __repr__(self) -> str:
-        return f"Session({self.stats['engine']!r})" if self._id else "Session(closed)"
+        return f"Session({self._id}, {self.stats['engine']!r})" if self._id else "Session(closed)"  # the handle tells sessions of one engine apart
 
     def __reduce__(self):
         raise TypeError("a ringside session is a connection and can't be pickled: open one in each process, by ringside.connect()")

@@ -415,10 +415,11 @@ def test_dlpack_outlives_python():
 def test_sessions_apart():
     with rs.session(in_process=True) as s:
         x = rs.ones(2)
-        with rs.session(in_process=True):
+        with rs.session(in_process=True) as other:
             y = rs.ones(2)
-            with pytest.raises(rs.RingsideError, match="different sessions"):
+            with pytest.raises(rs.RingsideError, match="different sessions") as e:
                 x + y
+            assert repr(s) != repr(other) and f"{s!r} and {other!r}" in str(e.value)
         assert (x + 1).tolist() == [2, 2]
         with pytest.raises(rs.errors.SessionClosed):
             y + 1
