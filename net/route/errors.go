@@ -3,6 +3,11 @@ package route
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 var (
@@ -17,6 +22,28 @@ var (
 	// them and the addresses.
 	ErrPair = errors.New("route: two ends not connected")
 )
+
+// noRoute is ErrNoRoute for addrs. It says which of them are hosts without a port.
+func noRoute(addrs ...string) error {
+	said := make([]string, len(addrs))
+	for i, addr := range addrs {
+		said[i] = strconv.Quote(addr)
+		if isHost(addr) {
+			said[i] += fmt.Sprintf(" has no port, expected %s if it is a host", net.JoinHostPort(addr, "PORT"))
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrNoRoute, strings.Join(said, ", "))
+}
+
+// isHost reports whether addr may be a host's name or IP address, with no port.
+func isHost(addr string) bool {
+	if _, err := netip.ParseAddr(addr); err == nil {
+		return true
+	}
+	return addr != "" && !strings.ContainsFunc(addr, func(r rune) bool {
+		return r > 'z' || !strings.ContainsRune("-.", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
 
 // RankError says which rank an error of Mesh is about. It unwraps to Err.
 type RankError struct {

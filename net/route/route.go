@@ -3,7 +3,6 @@ package route
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -41,7 +40,7 @@ func Dial(ctx context.Context, order []ipc.Transport, addrs []string, o *ipc.Opt
 		}
 	}
 	if failed == nil {
-		return nil, fmt.Errorf("%w: %q", ErrNoRoute, addrs)
+		return nil, noRoute(addrs...)
 	}
 	return nil, errors.Join(failed...)
 }
@@ -53,5 +52,5 @@ func Listen(order []ipc.Transport, addr string, o *ipc.Options) (ipc.Listener, e
 			return t.Listen(addr, o)
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", ErrNoRoute, addr)
+	return nil, noRoute(addr)
 }

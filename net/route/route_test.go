@@ -59,6 +59,15 @@ func TestDial(t *testing.T) {
 	if _, err := route.Dial(ctx, order, []string{"here", "there"}, nil); !errors.Is(err, route.ErrNoRoute) {
 		t.Errorf("no route: %v", err)
 	}
+	for addr, want := range map[string]string{
+		"localhost": `"localhost" has no port, expected localhost:PORT if it is a host`, "::1": `"::1" has no port, expected [::1]:PORT`,
+		"10.0.0.1": "expected 10.0.0.1:PORT", "a/b": `this address: "a/b"`, "": `this address: ""`,
+	} {
+		_, err := route.Listen(order, addr, nil)
+		if !errors.Is(err, route.ErrNoRoute) || !strings.Contains(err.Error(), want) || strings.HasPrefix(want, "this") && strings.Contains(err.Error(), "PORT") {
+			t.Errorf("Listen at %q: %v, expected %q", addr, err, want)
+		}
+	}
 	if _, err := route.Listen(order, "nowhere", nil); !errors.Is(err, route.ErrNoRoute) {
 		t.Errorf("Listen: %v", err)
 	}

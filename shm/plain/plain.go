@@ -1,4 +1,4 @@
-// Package plain writes the names of files, and names in files, for people to read.
+// Package plain writes names of files, names in files, and counts for people to read.
 package plain
 
 import (

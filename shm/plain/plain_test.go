@@ -64,3 +64,14 @@ func TestPath(t *testing.T) {
 		t.Error("an error without a file has changed")
 	}
 }
+
+// TestCount wants one of a thing, and any other number of things.
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 row": Count(1, "row"), "0 rows": Count(0, "row"), "2 classes": Count(2, "class"), "1 class": Count(uint64(1), "class"), "-1 rows": Count(int64(-1), "row"),
+	} {
+		if got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+}

@@ -196,10 +196,10 @@ func (t *tableReader) named(names []string, label int) error {
 				beside = fmt.Sprintf(" beside the label %.40q", names[label])
 			}
 			return fmt.Errorf("%w: %s has %s, %s: %s leaves none%s, expected at least 1 that stays",
-				ErrFormat, t.file, counted(len(names), "column", "columns"), plain.Names(names), t.o.say("TableOptions.Without", "-without"), beside)
+				ErrFormat, t.file, plain.Count(len(names), "column"), plain.Names(names), t.o.say("TableOptions.Without", "-without"), beside)
 		}
 		return fmt.Errorf("%w: %s has %s, %s, expected a label and at least 1 other, %s",
-			ErrFormat, t.file, counted(len(names), "column", "columns"), plain.Names(names), t.o.separated())
+			ErrFormat, t.file, plain.Count(len(names), "column"), plain.Names(names), t.o.separated())
 	}
 	if t.o.Like != nil { // its form may leave out what these rows do not have
 		return nil
@@ -440,7 +440,7 @@ func (t *tableReader) fill(c *column, fill []float32) error {
 		fill[c.to] = t.o.Fill(others)
 		if x := float64(fill[c.to]); math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("%w: %s: column %.40q has %s, of which %s makes %v, expected a finite number; leave the column out (%s), or fill it with a number",
-				ErrFormat, t.file, c.name, counted(len(others), "number", "numbers"), t.o.say("TableOptions.Fill", "-fill"), x, t.without(c))
+				ErrFormat, t.file, c.name, plain.Count(len(others), "number"), t.o.say("TableOptions.Fill", "-fill"), x, t.without(c))
 		}
 	}
 	for _, g := range c.gaps {

@@ -112,7 +112,7 @@ func (t *tableReader) row(record []string, line func(field int) int) error {
 	}
 	if len(record) != len(t.columns) {
 		return fmt.Errorf("%w: %s: line %d has %s, expected %d as in the first, %s; a field that has the separator in it needs quotes",
-			ErrFormat, t.file, line(0), counted(len(record), "field", "fields"), len(t.columns), t.o.separated())
+			ErrFormat, t.file, line(0), plain.Count(len(record), "field"), len(t.columns), t.o.separated())
 	}
 	t.X = append(t.X, make([]float32, len(t.Names))...)
 	for c, field := range record {

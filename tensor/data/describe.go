@@ -12,7 +12,7 @@ import (
 func (t *Table) String() string {
 	var b strings.Builder
 	s := t.source()
-	fmt.Fprintf(&b, "%s of %s, %s", counted(t.Rows, "row", "rows"), counted(len(s.names), "column", "columns"), plain.Names(s.names))
+	fmt.Fprintf(&b, "%s of %s, %s", plain.Count(t.Rows, "row"), plain.Count(len(s.names), "column"), plain.Names(s.names))
 	for _, note := range t.Notes {
 		b.WriteString("\n" + note)
 	}
@@ -21,9 +21,9 @@ func (t *Table) String() string {
 			continue
 		}
 		if len(all) > t.Rows/2 {
-			fmt.Fprintf(&b, "\ncolumn %.40q has %s in %s; leave it out if each row has its own, as a name: rows with other texts are refused", s.names[c], counted(len(all), "text", "texts"), counted(t.Rows, "row", "rows"))
+			fmt.Fprintf(&b, "\ncolumn %.40q has %s in %s; leave it out if each row has its own, as a name: rows with other texts are refused", s.names[c], plain.Count(len(all), "text"), plain.Count(t.Rows, "row"))
 		} else {
-			fmt.Fprintf(&b, "\ncolumn %.40q has %s: %s", s.names[c], counted(len(all), "text", "texts"), plain.Names(all))
+			fmt.Fprintf(&b, "\ncolumn %.40q has %s: %s", s.names[c], plain.Count(len(all), "text"), plain.Names(all))
 		}
 	}
 	switch {
@@ -32,18 +32,10 @@ func (t *Table) String() string {
 		scale, _ := ScaleOf(x, 1)
 		fmt.Fprintf(&b, "\nlabel %.40q: numbers with a mean of %.6g and a deviation of %.6g", t.Label, scale.Mean[0], scale.Deviation[0])
 	case len(t.Classes) > 0:
-		fmt.Fprintf(&b, "\nlabel %.40q has %s: ", t.Label, counted(len(t.Classes), "class", "classes"))
+		fmt.Fprintf(&b, "\nlabel %.40q has %s: ", t.Label, plain.Count(len(t.Classes), "class"))
 		t.describeClasses(&b)
 	}
 	return b.String()
-}
-
-// counted returns the number n with the word for one or for more.
-func counted(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
 }
 
 // describeClasses writes how many rows the classes have, and those of one row.

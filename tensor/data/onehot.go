@@ -1,6 +1,10 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/shm/plain"
+)
 
 // maxMarks bounds the texts of a column with TableOptions.OneHot: each is a column.
 const maxMarks = 1000
@@ -71,7 +75,7 @@ func (t *tableReader) mark(out *Table) error {
 	}
 	if was.Rows > maxTable/len(names) {
 		return fmt.Errorf("%w: %s has %s of %s, those for texts included, expected at most %d numbers; leave columns of many texts out (%s)",
-			ErrTooLarge, t.file, counted(was.Rows, "row", "rows"), counted(len(names), "column", "columns"), maxTable, t.o.say("TableOptions.Without", "-without a,b"))
+			ErrTooLarge, t.file, plain.Count(was.Rows, "row"), plain.Count(len(names), "column"), maxTable, t.o.say("TableOptions.Without", "-without a,b"))
 	}
 	out.Names, out.X = names, make([]float32, was.Rows*len(names))
 	for row := range was.Rows {

@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"math"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Scale brings columns of numbers to about the same size. Networks learn poorly from
@@ -17,7 +19,7 @@ type Scale struct {
 func ScaleOf(x []float32, columns int) (Scale, error) {
 	if columns < 1 || len(x) == 0 || len(x)%columns != 0 {
 		return Scale{}, fmt.Errorf("data: scale of %s in %s: expected at least 1 column and whole rows",
-			counted(len(x), "number", "numbers"), counted(columns, "column", "columns"))
+			plain.Count(len(x), "number"), plain.Count(columns, "column"))
 	}
 	s, rows := Scale{make([]float32, columns), make([]float32, columns)}, len(x)/columns
 	for c := range columns {
@@ -44,7 +46,7 @@ func (s *Scale) Apply(x []float32) error {
 	columns := len(s.Mean)
 	if columns == 0 || len(s.Deviation) != columns || len(x)%columns != 0 {
 		return fmt.Errorf("data: %s and a scale of %s and %s: expected one of each for every column, and whole rows",
-			counted(len(x), "number", "numbers"), counted(columns, "mean", "means"), counted(len(s.Deviation), "deviation", "deviations"))
+			plain.Count(len(x), "number"), plain.Count(columns, "mean"), plain.Count(len(s.Deviation), "deviation"))
 	}
 	for i := range x {
 		x[i] = (x[i] - s.Mean[i%columns]) / s.Deviation[i%columns]

@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"math"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Table is rows of numbers with what is to be predicted from them. As JSON it keeps its
@@ -32,8 +34,8 @@ type Table struct {
 	// Without are columns of the file that are left out, as of TableOptions.
 	Without []string `json:",omitzero"`
 
-	// Notes are sentences about what may be a slip in the file, for people to read: a file
-	// without names of columns, and columns of texts that look like numbers.
+	// Notes are sentences for people about what may be a slip in the file: that it has no
+	// names of columns, and columns of texts that look like numbers.
 	Notes []string `json:"-"`
 
 	// Scale is what ApplyScale has brought X to; nil if nothing did.
@@ -65,7 +67,7 @@ func (t *Table) Form() *Table {
 // the first ones and the last n of them as two tables.
 func (t *Table) Split(n int) (first, last *Table, err error) {
 	if n < 1 || n >= t.Rows {
-		return nil, nil, fmt.Errorf("%w: %s to split off from %d, expected 1 to %d", ErrMismatch, counted(n, "row", "rows"), t.Rows, t.Rows-1)
+		return nil, nil, fmt.Errorf("%w: %s to split off from %d, expected 1 to %d", ErrMismatch, plain.Count(n, "row"), t.Rows, t.Rows-1)
 	}
 	order := NewOrder(t.Rows, 1)
 	part := func(from, rows int) (*Table, error) {
@@ -123,7 +125,7 @@ func apply(was **Scale, s Scale, x []float32, columns int, what string) error {
 		return fmt.Errorf("%w: scale of %ss that are scaled already, expected a table without one", ErrMismatch, what)
 	}
 	if len(s.Mean) != columns || len(s.Deviation) != columns {
-		return fmt.Errorf("%w: a table with %s and a scale of %d, expected as many", ErrMismatch, counted(columns, what, what+"s"), len(s.Mean))
+		return fmt.Errorf("%w: a table with %s and a scale of %d, expected as many", ErrMismatch, plain.Count(columns, what), len(s.Mean))
 	}
 	for c := range columns {
 		if mean, d := float64(s.Mean[c]), float64(s.Deviation[c]); math.IsNaN(mean) || math.IsInf(mean, 0) || !(d > 0) || math.IsInf(d, 0) {

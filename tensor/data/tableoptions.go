@@ -161,8 +161,8 @@ func (o *TableOptions) check() error {
 	for _, k := range []int{len(like.Categories), len(like.Fill), len(like.OneHot)} {
 		if n == 0 || k != 0 && k != n {
 			return fmt.Errorf("%w: a table as Like of %s with %s of categories, %s and %s of texts, expected one for each column, or none",
-				ErrMismatch, counted(n, "column", "columns"), counted(len(like.Categories), "list", "lists"),
-				counted(len(like.Fill), "fill", "fills"), counted(len(like.OneHot), "mark", "marks"))
+				ErrMismatch, plain.Count(n, "column"), plain.Count(len(like.Categories), "list"),
+				plain.Count(len(like.Fill), "fill"), plain.Count(len(like.OneHot), "mark"))
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (d DType) Bytes(shape []int64) (int64, error) {
 // accepts control characters in strings.
 func parseHeader(raw []byte, base, data int64) ([]Info, map[string]string, error) {
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil, nil, fmt.Errorf("%w: header starts with %.8q, expected {", ErrFormat, raw)
+		return nil, nil, fmt.Errorf("%w: no safetensors file: its header starts with %.8q, expected {", ErrFormat, raw)
 	}
 	if !utf8.Valid(raw) {
 		return nil, nil, fmt.Errorf("%w: header is not valid UTF-8", ErrFormat)

@@ -79,14 +79,14 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	name = plain.Name(name)
 	var head [prefix]byte
 	if size < prefix {
-		return nil, fmt.Errorf("%w: %s is %d bytes, expected at least %d", ErrTruncated, name, size, prefix)
+		return nil, fmt.Errorf("%w: %s is %d bytes, expected a safetensors file, which has at least %d", ErrTruncated, name, size, prefix)
 	}
 	if err := readAt(r, head[:], 0); err != nil {
 		return nil, fmt.Errorf("safetensors: %s: header length: %w", name, err)
 	}
 	n := binary.LittleEndian.Uint64(head[:])
 	if n > MaxHeader {
-		return nil, fmt.Errorf("%w: %s is no safetensors file: it begins with %q, the length of a header of %d bytes, expected at most %d", ErrFormat, name, head[:], n, MaxHeader)
+		return nil, fmt.Errorf("%w: %s is no safetensors file: it begins with %q, expected the length of its header, at most %d", ErrFormat, name, head[:], MaxHeader)
 	}
 	base := prefix + int64(n)
 	if base > size {

@@ -52,8 +52,8 @@ func (d *Images) content() [][]byte { return [][]byte{d.Train.Pixels, d.Train.La
 
 func (d *Images) check(m *Model) error {
 	if m.Side > 0 && (d.Train.Rows != m.Side || d.Train.Cols != m.Side) || m.Classes > 0 && d.Train.Classes > m.Classes {
-		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, plain.Name(d.From),
-			d.Train.Rows, d.Train.Cols, d.Train.Classes, m.Name, m.Side, m.Side, m.Classes)
+		return fmt.Errorf("%w: %s: images of %dx%d in %s; %s takes %dx%d in at most %d", ErrData, plain.Name(d.From),
+			d.Train.Rows, d.Train.Cols, plain.Count(d.Train.Classes, "class"), m.Name, m.Side, m.Side, m.Classes)
 	}
 	return nil
 }

@@ -22,6 +22,16 @@ var (
 	ErrData = errors.New("train: data does not fit the model")
 )
 
+// worded is an error in words of its own, which errors.Is finds as another one.
+type worded struct {
+	text string
+	is   error
+}
+
+func (w *worded) Error() string { return w.text }
+
+func (w *worded) Unwrap() error { return w.is }
+
 // OptionError is the ErrOption of one option's value.
 type OptionError struct {
 	Name string // as the flag of the command train has it

@@ -177,7 +177,7 @@ func (f fitting) rows(t *data.Table) (*data.Table, error) {
 	for c, name := range f.Names {
 		m := f.mark(c)
 		if _, ok := have[name]; !ok && (m.Column == "" || !slices.ContainsFunc(t.OneHot, func(o data.OneHot) bool { return o.Column == m.Column })) {
-			return nil, fmt.Errorf("%w: %s has %d columns and lacks %.40q; %s have the columns %s", ErrData, f.from, len(t.Names), name, f.owner, plain.Names(f.Names))
+			return nil, fmt.Errorf("%w: %s has %s and lacks %.40q; %s have the columns %s", ErrData, f.from, plain.Count(len(t.Names), "column"), name, f.owner, plain.Names(f.Names))
 		} // else no row of t has the text
 	}
 	out := *t

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -19,6 +20,9 @@ import (
 // evalPieces is the number of pieces of the held-out text that are evaluated at once.
 const evalPieces = 16
 
+// heldShare is how many bytes of a text one is held out of.
+const heldShare = 20
+
 // Text is the data of a language model, byte by byte.
 type Text struct {
 	*data.Text
@@ -34,7 +38,7 @@ func LoadText(path string) (*Text, error) {
 			return nil, err
 		}
 	}
-	t, err := data.LoadText(path, nil)
+	t, err := data.LoadText(path, &data.TextOptions{HeldOut: 1.0 / heldShare})
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +55,23 @@ func (d *Text) check(m *Model) error {
 	if m.Context < 1 {
 		return fmt.Errorf("%w: %s has Context %d, expected at least 1", ErrModel, m.Name, m.Context)
 	}
-	if len(d.Train) <= m.Context || len(d.Held) < 2 {
-		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, plain.Name(d.From),
-			len(d.Train), len(d.Held), m.Name, m.Context)
+	if !d.fits(m) {
+		return fmt.Errorf("%w: %s is too short: %s to train on and %d held out, and %s takes pieces of %d; expected a text of %d bytes or more", ErrData, plain.Name(d.From),
+			plain.Count(len(d.Train), "byte"), len(d.Held), m.Name, m.Context, m.EnoughText())
 	}
 	return nil
 }
+
+// EnoughText is the bytes of the shortest text of which LoadText holds out more than a
+// piece of the language model m. Train takes shorter ones, of which it tells little.
+func (m *Model) EnoughText() int { return (m.Context + 1) * heldShare }
+
+// fits reports whether a text has enough to train m and to judge it.
+func (d *Text) fits(m *Model) bool { return len(d.Train) > m.Context && len(d.Held) >= 2 }
+
+// Little reports whether less of the text is held out than a piece of the model m. A text
+// that Train refuses as too short is none.
+func (d *Text) Little(m *Model) bool { return d.fits(m) && len(d.Held) <= m.Context }
 
 func (d *Text) loss(out, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(out, y) }
 
@@ -125,6 +140,19 @@ func (d *Text) judge(r *run, x, y []int32, pieces, n int) (float64, error) {
 // Options.Prompt is set.
 const promptBytes = 32
 
+// prompt returns the beginning of the held-out text, from the first word on that is whole
+// in it.
+func (d *Text) prompt() []byte {
+	const between = " \t\n\r"
+	held := d.Held[:min(2*promptBytes, len(d.Held))]
+	if n := len(d.Train); n > 0 && !strings.ContainsRune(between, rune(d.Train[n-1])) {
+		if at := bytes.IndexAny(held[:min(promptBytes, len(held))], between); at >= 0 && at+1 < len(held) {
+			held = held[at+1:]
+		}
+	}
+	return held[:min(promptBytes, len(held))]
+}
+
 // writer is a model that can continue a text.
 type writer interface {
 	Generate(ctx context.Context, prompt []int32, n int, o model.Sampling) ([]int32, error)
@@ -148,7 +176,7 @@ func (d *Text) sample(ctx context.Context, r *run) error {
 	}
 	prompt := []byte(r.o.Prompt)
 	if len(prompt) == 0 {
-		prompt = d.Held[:min(promptBytes, len(d.Held))]
+		prompt = d.prompt()
 	}
 	more, err := w.Generate(ctx, tokensOf(prompt), r.o.Sample, model.Sampling{Temperature: 0.7, TopK: 40, Seed: r.o.Seed})
 	if err != nil && ctx.Err() == nil {

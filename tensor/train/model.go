@@ -53,14 +53,20 @@ type Data interface {
 
 // Find returns the model of that name, or ErrModel, which lists all.
 func Find(name string) (*Model, error) {
-	var all []string
 	for _, m := range Models() {
 		if m.Name == name {
 			return m, nil
 		}
+	}
+	return nil, fmt.Errorf("%w: %q; there are %s", ErrModel, name, strings.Join(modelNames(), ", "))
+}
+
+// modelNames returns the names of the models in the list.
+func modelNames() (all []string) {
+	for _, m := range Models() {
 		all = append(all, m.Name)
 	}
-	return nil, fmt.Errorf("%w: %q; there are %s", ErrModel, name, strings.Join(all, ", "))
+	return all
 }
 
 // Load loads the model's data: path is a folder of images in MNIST's format, a file or

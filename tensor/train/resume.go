@@ -83,17 +83,8 @@ func (r *run) reopen(d Data) error {
 		return err
 	}
 	r.from = c
-	note := func(name, want string) error {
-		if is, ok := c.Notes[name]; !ok || is != want {
-			return fmt.Errorf("%w: %s: %s is %.200q, expected %q", checkpoint.ErrMismatch, plain.Name(r.o.Resume), name, is, want)
-		}
-		return nil
-	}
-	if err := note(noteModel, r.model.Name); err != nil {
-		return fmt.Errorf("%w: %s is another model than was trained; give that again", err, r.model.Name)
-	}
-	if err := note(noteData, fingerprint(d)); err != nil {
-		return fmt.Errorf("%w: %s is other data than it was trained on%s; give that again", err, plain.Name(d.where()), trainedOn(c.Notes))
+	if err := r.model.goesOn(c, r.o.Resume, d); err != nil {
+		return err
 	}
 	var was Options
 	old := was.kept()
@@ -128,6 +119,37 @@ func (r *run) reopen(d Data) error {
 	}
 	r.o.Checkpoint = cmp.Or(r.o.Checkpoint, r.o.Resume)
 	return nil
+}
+
+// Resumes returns an error early unless the checkpoint in the folder path is that of a
+// run of the model on d, which Options.Resume can continue. Of a nil d only the model is
+// checked.
+func (m *Model) Resumes(path string, d Data) error {
+	c, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return m.goesOn(c, path, d)
+}
+
+// goesOn is Resumes of the checkpoint c at path.
+func (m *Model) goesOn(c *checkpoint.Checkpoint, path string, d Data) error {
+	if was := c.Notes[noteModel]; was != m.Name {
+		return &worded{fmt.Sprintf("the run in %s is of the model %.200q, not of %s; give that model again", plain.Name(path), was, m.Name), checkpoint.ErrMismatch}
+	}
+	if d == nil {
+		return nil
+	}
+	was, is := c.Notes[noteData], fingerprint(d)
+	if was == is {
+		return nil
+	}
+	text := fmt.Sprintf("%s is other data than the run in %s was trained on%s; give that again", plain.Name(d.where()), plain.Name(path), trainedOn(c.Notes))
+	if from := c.Notes[noteFrom]; filepath.IsAbs(from) && from == place(d.where()) {
+		text = fmt.Sprintf("%s has changed since the run in %s was trained on it; give again what it was", plain.Name(d.where()), plain.Name(path))
+	}
+	return &worded{fmt.Sprintf("%s (%s, expected %.200q)", text, is, was), checkpoint.ErrMismatch}
 }
 
 // claim returns an error early unless checkpoints can be saved to their folder and would

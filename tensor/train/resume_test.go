@@ -147,8 +147,8 @@ func testResumeOther(t *devicetest.T) {
 		want  string
 	}{
 		"none":      {"qwen3-tiny", text, Options{Resume: t.TempDir()}, checkpoint.ErrNone, "manifest.json is not there"},
-		"model":     {"qwen3-small", text, Options{Resume: dir}, checkpoint.ErrMismatch, `model is "qwen3-tiny", expected "qwen3-small": qwen3-small is another model than was trained; give that again`},
-		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, "is other data than it was trained on, which was fox; give that again"},
+		"model":     {"qwen3-small", text, Options{Resume: dir}, checkpoint.ErrMismatch, `is of the model "qwen3-tiny", not of qwen3-small; give that model again`},
+		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, " was trained on, which was fox; give that again (text of "},
 		"seed":      {"qwen3-tiny", text, Options{Resume: dir, Seed: 4}, checkpoint.ErrMismatch, "its seed is 3; 4 would be another run"},
 		"batch":     {"qwen3-tiny", text, Options{Resume: dir, Batch: 4}, checkpoint.ErrMismatch, "its batch is 2; 4 would be another run"},
 		"shorter":   {"qwen3-tiny", text, Options{Resume: dir, Steps: 1}, checkpoint.ErrMismatch, "2 steps are done, expected at most the 1 that the run is to have"},

@@ -144,12 +144,12 @@ func (d *Table) check(m *Model) error {
 		}
 	}
 	if len(d.Held.Names) != len(d.Train.Names) || (d.Held.Target == nil) != (d.Train.Target == nil) {
-		return fmt.Errorf("%w: %s: the rows held out have %d columns and those to train on %d, expected as many, and classes or numbers in both",
-			ErrData, plain.Name(d.From), len(d.Held.Names), len(d.Train.Names))
+		return fmt.Errorf("%w: %s: the rows held out have %s and those to train on %d, expected as many, and classes or numbers in both",
+			ErrData, plain.Name(d.From), plain.Count(len(d.Held.Names), "column"), len(d.Train.Names))
 	}
 	if n := len(d.Train.Classes); m.Classes > 0 && n > m.Classes {
-		return fmt.Errorf("%w: %s: column %q has %d values, so %d classes; %s has %d; if it is a number to predict, read the table with data.TableOptions.Regression",
-			ErrData, plain.Name(d.From), d.Train.Label, n, n, m.Name, m.Classes)
+		return fmt.Errorf("%w: %s: column %q has %s, so %s; %s has %d; if it is a number to predict, read the table with data.TableOptions.Regression",
+			ErrData, plain.Name(d.From), d.Train.Label, plain.Count(n, "value"), plain.Count(n, "class"), m.Name, m.Classes)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func testTableErrors(t *devicetest.T) {
 		{noNet, d, ErrModel, `Build of "own" returned neither a network nor an error`},
 		{own(2), &Table{Train: d.Train, From: "half"}, ErrData, "half: no table"},
 		{own(2), &Table{Held: d.Held, From: "half"}, ErrData, "half: no table"},
-		{own(2), &Table{Train: d.Train, Held: &narrow, From: "cut"}, ErrData, "cut: the rows held out have 1 columns and those to train on 2"},
+		{own(2), &Table{Train: d.Train, Held: &narrow, From: "cut"}, ErrData, "cut: the rows held out have 1 column and those to train on 2"},
 		{own(2), &Table{Train: d.Train, Held: numbers.Held, From: "both"}, ErrData, "classes or numbers in both"},
 		{own(2), &Table{Train: &data.Table{Rows: 9, Names: d.Train.Names}, Held: d.Held, From: "bare"}, ErrData, "bare: 9 rows of 2 columns with 0 numbers"},
 		{noContext, someText(), ErrModel, "own has Context 0"},
@@ -232,7 +232,7 @@ func testTableLabels(t *devicetest.T) {
 		`other.csv: column "z" is unknown to the weights in ` + saved + `, which have "x", "y"`: func(x, y, class string) string {
 			return x + "," + strings.Replace(y, "y", "z", 1) + "," + up(class)
 		},
-		`other.csv has 1 columns and lacks "y"`:                           func(x, _, class string) string { return x + "," + up(class) },
+		`other.csv has 1 column and lacks "y"`:                            func(x, _, class string) string { return x + "," + up(class) },
 		`other.csv: column "x" is there twice`:                            func(x, y, class string) string { return x + "," + y + "," + up(class) },
 		"the classes \"a-upper\", \"b-lower\", expected a table of these": nil,
 	} {
@@ -395,7 +395,7 @@ func testStandardize(t *devicetest.T) {
 	}
 	// Rows that were read without the form are brought to it.
 	plain := &data.Table{Names: []string{"area"}, Rows: 1, X: []float32{100}}
-	if _, err := m.Predict(t.Context(), inProcess(t), plain, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), `the rows to predict has 1 columns and lacks "heating=gas"`) {
+	if _, err := m.Predict(t.Context(), inProcess(t), plain, saved); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), `the rows to predict has 1 column and lacks "heating=gas"`) {
 		t.Errorf("rows without texts: %v", err)
 	}
 	if again, err := m.Predict(t.Context(), inProcess(t), split(names...).Held, saved); err != nil || len(again) != 80 || again[0] < 100_000 {

@@ -11,6 +11,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringside-go/ringside/shm/plain"
@@ -19,6 +21,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/nn/model"
+	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
 // weightsName is the file of weights in a folder that is no checkpoint, as other
@@ -73,7 +76,13 @@ func ModelOf(path string) (*Model, error) {
 		if file, errAt := weightsAt(path); errAt == nil && file != "" {
 			path = file // in the folder
 		}
-		return nil, fmt.Errorf("%s does not say which model it is of: %w", plain.Name(path), err)
+		text := plain.Name(path) + " does not say which model it is of"
+		if notes[noteTable] != "" {
+			text += ", but that it learnt from a table: the program that trained it takes it, as the example classifier does (bin/classifier -load)"
+		} else {
+			text += "; there are " + strings.Join(modelNames(), ", ")
+		}
+		return nil, &worded{text, ErrModel}
 	}
 	return m, nil
 }
@@ -88,7 +97,7 @@ func openKept(path string) (*checkpoint.Checkpoint, error) {
 }
 
 // load gives the parameters the weights at path, a file or a folder. An error says so if
-// they are another model's.
+// they are another model's, or none of a model of the list.
 func (m *Model) load(ctx context.Context, path string, params []tensor.Named) error {
 	err := load(ctx, path, params)
 	if err == nil {
@@ -102,7 +111,49 @@ func (m *Model) load(ctx context.Context, path string, params []tensor.Named) er
 		}
 		return fmt.Errorf("%s holds weights of %s, expected those of %s: %w", plain.Name(path), is.Name, m.Name, err)
 	}
+	if _, own := Find(m.Name); own == nil && errors.Is(err, nn.ErrMismatch) {
+		return m.unlike(path, params, err)
+	}
 	return err
+}
+
+// unlike is err, that the file of weights at path does not fit m, in few words: who names
+// a model of the list does not change its layers.
+func (m *Model) unlike(path string, params []tensor.Named, err error) error {
+	file, e := weightsAt(path)
+	if e != nil {
+		return err
+	}
+	f, e := safetensors.Open(file)
+	if e != nil {
+		return err
+	}
+	defer f.Close()
+	has, wants, differs := f.Names(), make([]string, len(params)), ""
+	for i, p := range params {
+		wants[i] = p.Name
+		info, e := f.Lookup(p.Name)
+		if dims := safetensors.Dims(p.T.Shape()); e == nil && differs == "" && !slices.Equal(info.Shape, dims) {
+			differs = fmt.Sprintf("; its %s has the shape %v, expected %v", p.Name, info.Shape, dims)
+		}
+	}
+	// suchAs names the first that the others lack.
+	suchAs := func(names, others []string) string {
+		text := plain.Count(len(names), "tensor")
+		if i := slices.IndexFunc(names, func(n string) bool { return !slices.Contains(others, n) }); i >= 0 {
+			text += " such as " + plain.Names(names[i:i+1])
+			differs = ""
+		}
+		return text
+	}
+	have, want := suchAs(has, wants), suchAs(wants, has)
+	if slices.Equal(has, slices.Sorted(slices.Values(wants))) && differs == "" {
+		return err // of other types
+	}
+	if f.Metadata()[noteTable] != "" {
+		differs = "; it learnt from a table"
+	}
+	return &worded{fmt.Sprintf("%s is not weights of %s: it has %s, expected %s%s", plain.Name(file), m.Name, have, want, differs), nn.ErrMismatch}
 }
 
 // Predict returns what the model with the weights at path (as of Options.Load) computes

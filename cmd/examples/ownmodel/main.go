@@ -322,7 +322,8 @@ func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *
 	defer sess.Close()
 	fmt.Fprintf(out, "it trains on %s: %d rows to train on, %d others to judge it by\n",
 		sess.Engine().Name(), table.Train.Rows, table.Held.Rows)
-	deviation := float64(table.Train.TargetScale.Deviation[0]) // the loss is in squares of it
+	// The loss is in squares of the deviation.
+	deviation := float64(table.Train.TargetScale.Deviation[0])
 	o.Progress = func(p train.Progress) {
 		fmt.Fprintf(out, "step %d of %d: %q is off by %.6g in this step's rows, %.0f %s a second\n",
 			p.Step, p.Steps, table.Train.Label, math.Sqrt(p.Loss)*deviation, p.Rate, p.Unit)

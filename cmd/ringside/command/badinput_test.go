@@ -172,7 +172,7 @@ func TestBadFiles(t *testing.T) {
 		{"overflowing", weights(`{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,8]}}`, 8), []string{`"a"`, "4611686018427387904", "overflows"}},
 		{"negative", weights(`{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,8]}}`, 8), []string{`"a"`, "-1", "expected"}},
 		{"size that is not the shape's", weights(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), []string{`"a"`, "span 8 bytes, expected 12"}},
-		{"other names", weights(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), []string{"missing fc1.weight", "unexpected a"}},
+		{"other names", weights(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), []string{`is not weights of fashion-mlp: it has 1 tensor such as "a", expected 4 tensors such as "fc1.weight"`}},
 		{"other dtype", retype(t, good, `"dtype":"F32"`, `"dtype":"I32"`), []string{"fc1.weight", "I32", "F32"}},
 		{"other shape", retype(t, good, `"shape":[256,784]`, `"shape":[784,256]`), []string{"fc1.weight", "[784 256]", "[256 784]"}},
 	} {

@@ -57,7 +57,7 @@ or the bits per byte of a language model, as train does in the end. It takes the
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 			}
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(tw, "model\t%s, %d parameters\nweights\t%s\ndata\t%s\nengine\t%s\nloss\t%.4f\n", e.Model, e.Parameters, cell(e.Weights), cell(e.Data), e.Engine, e.HeldOut)
+			fmt.Fprintf(tw, "model\t%s, %d parameters\nweights\t%s\ndata\t%s\nengine\t%s\nheld-out loss\t%.4f\n", e.Model, e.Parameters, cell(e.Weights), cell(e.Data), e.Engine, e.HeldOut)
 			if e.Accuracy != nil {
 				fmt.Fprintf(tw, "test accuracy\t%.2f %%\n", 100**e.Accuracy)
 			}

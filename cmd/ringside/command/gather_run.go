@@ -23,6 +23,7 @@ import (
 	gatheroutcome "github.com/ringside-go/ringside/gather/outcome"
 	"github.com/ringside-go/ringside/gather/overlap"
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 func newGatherPlan() *cobra.Command {
@@ -344,7 +345,7 @@ func (o *summary) table(s *session) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "window %d: %d of %d peers, %d reserves, %s in %.2f s on %s\n", o.Window, len(o.UIDs), len(o.Intended), o.ReserveUsed, inMiB(o.Wire), o.Time, number(uint64(o.Ranks), "rank"))
+	_, err := fmt.Fprintf(s.out, "window %d: %d of %d peers, %d reserves, %s in %.2f s on %s\n", o.Window, len(o.UIDs), len(o.Intended), o.ReserveUsed, inMiB(o.Wire), o.Time, plain.Count(o.Ranks, "rank"))
 	if o.Applied != nil && err == nil {
 		_, err = fmt.Fprintf(s.out, "applied, %d values by rank 0\n", o.Applied.Values)
 	}

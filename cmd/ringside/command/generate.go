@@ -55,6 +55,10 @@ func (f *weightFlags) find() (*train.Model, error) {
 	}
 	m, err := train.ModelOf(f.load)
 	if errors.Is(err, train.ErrModel) {
+		// The weights of a table's model are of no model in the list.
+		if _, none := train.FormOf(f.load); none == nil {
+			return nil, fmt.Errorf("--load: %w", err)
+		}
 		return nil, fmt.Errorf("--load: %w; if it is one of these, say so with --model", err)
 	}
 	if err != nil {

@@ -349,11 +349,11 @@ func TestPageMistakes(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"up", "--pprof"}, "--pprof: expected where the page is"},
+		{[]string{"up", "--pprof"}, "--pprof needs --http ADDR"},
 		{[]string{"up", "-n", "1", "--http", "8080"}, "--http 8080: page: not an address to listen at: 8080: expected host:port"},
 		{[]string{"up", "-n", "1", "--http", "127.0.0.1:ninety"}, `port "ninety", expected 0 to 65535`},
 		{[]string{"train", "--in-process", "--data", textFile(t), "--http", "127.0.0.1:99999"}, `--http 127.0.0.1:99999: page: not an address to listen at: port "99999"`},
-		{[]string{"train", "--in-process", "--data", textFile(t), "--pprof"}, "--pprof: expected where the page is"},
+		{[]string{"train", "--in-process", "--data", textFile(t), "--pprof"}, "--pprof needs --http ADDR"},
 		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--hosts", "2"}, "--hosts and --http exclude each other"},
 		{[]string{"train", "--data", textFile(t), "--http", "127.0.0.1:0", "--outer", "diloco", "--peers", "2", "--store", t.TempDir()}, "--outer and --http exclude each other"},
 	} {

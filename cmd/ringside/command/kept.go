@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,30 +15,44 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// checkResumed checks the checkpoint of --resume and the --steps that a run goes on to.
-// It tells w of a run that is at its end.
-func checkResumed(w io.Writer, flags *pflag.FlagSet, o *train.Options) error {
-	if o.Resume == "" {
+// checkLoaded checks the weights of --load, but for their model.
+func checkLoaded(o *train.Options) error {
+	if o.Load == "" || o.Resume != "" { // of both the model refuses one
 		return nil
+	}
+	if _, err := train.ModelOf(o.Load); err != nil && !errors.Is(err, train.ErrModel) {
+		return withPlace("--load", o.Load, err)
+	}
+	return nil
+}
+
+// checkResumed checks the checkpoint of --resume and the --steps that a run goes on to.
+// Of a run that is at its end, atEnd says so.
+func checkResumed(flags *pflag.FlagSet, m *train.Model, o *train.Options) (atEnd string, err error) {
+	if o.Resume == "" {
+		return "", nil
 	}
 	c, err := checkpoint.Open(o.Resume)
 	if err != nil {
-		return withPlace("--resume", o.Resume, err)
+		return "", withPlace("--resume", o.Resume, err)
 	}
 	defer c.Close()
+	if err := m.Resumes(o.Resume, nil); err != nil {
+		return "", fmt.Errorf("--resume: %w", err)
+	}
 	done := c.Step
-	atEnd := c.Notes["steps"] == fmt.Sprint(done)
+	ended := c.Notes["steps"] == fmt.Sprint(done)
 	switch {
 	case flags.Changed("steps") && uint64(o.Steps) <= done:
 		own := ", or none to go on to its own end"
-		if atEnd {
+		if ended {
 			own = ""
 		}
-		return usagef("--steps %d: the run in %s has done %d; --steps counts from its start: expected more than %d, such as --steps %d%s", o.Steps, plain.Name(o.Resume), done, done, done+uint64(o.Steps), own)
-	case !flags.Changed("steps") && atEnd:
-		fmt.Fprintf(w, "the run in %s is at its end, step %d, and is evaluated; --steps %d trains it as long again\n", plain.Name(o.Resume), done, 2*done)
+		return "", usagef("--steps %d: the run in %s has done %d; --steps counts from its start: expected more than %d, such as --steps %d%s", o.Steps, plain.Name(o.Resume), done, done, done+uint64(o.Steps), own)
+	case !flags.Changed("steps") && ended:
+		return fmt.Sprintf("the run in %s is at its end, step %d, and is evaluated; --steps %d trains it as long again\n", plain.Name(o.Resume), done, 2*done), nil
 	}
-	return nil
+	return "", nil
 }
 
 // resumedData returns the data that the run in a checkpoint learnt from, empty if it is
@@ -59,10 +72,42 @@ func resumedData(resume string) string {
 // checkpoint gets there.
 func withPlace(flag, path string, err error) error {
 	none := errors.Is(err, checkpoint.ErrNone)
+	var gone *fs.PathError
+	if flag == "--load" && !none && errors.As(err, &gone) && gone.Path == path && errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w; %s", flag, plain.Path(gone), weightsNear(path))
+	}
 	if !none && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return fmt.Errorf("%s: %w: %s; ringside train --checkpoint DIR saves a run there, in its end and with --every N after every N steps", flag, err, placeOf(path))
+}
+
+// weightsNear says how weights get to path, where nothing is, and which are beside it.
+func weightsNear(path string) string {
+	said := fmt.Sprintf("ringside train --checkpoint %s saves a run there, --save FILE weights to a file", shellWord(path))
+	if filepath.Ext(path) == ".safetensors" {
+		said = fmt.Sprintf("ringside train --save %s writes weights there, --checkpoint DIR a run to a folder", shellWord(path))
+	}
+	dir := filepath.Dir(path)
+	if files, err := filepath.Glob(filepath.Join(pattern(dir), "*.safetensors")); err == nil && len(files) > 0 {
+		for i, f := range files {
+			files[i] = filepath.Base(f)
+		}
+		said += fmt.Sprintf("; the folder %s has the weights %s", plain.Name(dir), someNames(files))
+	}
+	return said + checkpointsIn(dir)
+}
+
+// checkpointsIn names some of the folders in dir that hold checkpoints, if any does.
+func checkpointsIn(dir string) string {
+	kept, err := filepath.Glob(filepath.Join(pattern(dir), "*", "manifest.json"))
+	if err != nil || len(kept) == 0 {
+		return ""
+	}
+	for i, k := range kept {
+		kept[i] = plain.Name(filepath.Dir(k))
+	}
+	return "; checkpoints are in " + strings.Join(kept[:min(len(kept), 4)], ", ")
 }
 
 // placeOf says what is at path, where no checkpoint is, and where ones are.
@@ -80,14 +125,9 @@ func placeOf(path string) string {
 		said = fmt.Sprintf("the folder %s holds %s", plain.Name(path), someNames(names))
 	}
 	for _, near := range []string{path, filepath.Dir(path)} {
-		kept, err := filepath.Glob(filepath.Join(pattern(near), "*", "manifest.json"))
-		if err != nil || len(kept) == 0 {
-			continue
+		if kept := checkpointsIn(near); kept != "" {
+			return said + kept
 		}
-		for i, k := range kept {
-			kept[i] = plain.Name(filepath.Dir(k))
-		}
-		return fmt.Sprintf("%s; checkpoints are in %s", said, strings.Join(kept[:min(len(kept), 4)], ", "))
 	}
 	return said
 }

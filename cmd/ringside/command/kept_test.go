@@ -109,7 +109,7 @@ func TestEvalOtherData(t *testing.T) {
 	if e, said := evaluated(published); !strings.Contains(said, "that was text of 12825 bytes, sha256 ") || strings.Contains(said, text) || e.Data == text {
 		t.Errorf("an export on the default data: trained on %q, said %q", e.TrainedOn, said)
 	}
-	if _, _, err := execute(t, "train", "--in-process", "--data", other, "--resume", folder); err == nil || !strings.Contains(err.Error(), "than it was trained on, which was "+text) {
+	if _, _, err := execute(t, "train", "--in-process", "--data", other, "--resume", folder); err == nil || !strings.HasPrefix(err.Error(), "--resume: "+other+" is other data than the run in "+folder+" was trained on, which was "+text+"; give that again (") {
 		t.Errorf("resumed on other data: %v", err)
 	}
 	if err := os.Remove(text); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/bench"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cuda"
@@ -209,7 +210,7 @@ const showFor = 10 * time.Second
 func writePlaced(w io.Writer, steps []cuda.Placed) error {
 	onHost := 0
 	for _, s := range steps {
-		where := fmt.Sprintf("%d kernels", s.Kernels)
+		where := plain.Count(s.Kernels, "kernel")
 		switch {
 		case s.Host:
 			where = "host"

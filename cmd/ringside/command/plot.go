@@ -53,7 +53,7 @@ With --of loss,lr,rate there is a panel for each of these, one below the other.`
 			err := errors.Join(drawTo(svg, func(w io.Writer) error { return plot.SVG(w, runs, &o) }),
 				drawTo(png, func(w io.Writer) error { return plot.PNG(w, runs, &o) }))
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", number(uint64(len(runs)), "run"), strings.TrimSpace(plain.Name(svg)+" "+plain.Name(png)))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", plain.Count(len(runs), "run"), strings.TrimSpace(plain.Name(svg)+" "+plain.Name(png)))
 			}
 			return err
 		},

@@ -266,8 +266,8 @@ func TestElasticMistakes(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--checkpoint", "x"}, "--checkpoint and --every"},
-		{[]string{"--every", "3"}, "--checkpoint and --every"},
+		{[]string{"--checkpoint", "x"}, "--elastic needs --checkpoint DIR and --every N"},
+		{[]string{"--every", "3"}, "--elastic needs --checkpoint DIR and --every N"},
 		{[]string{"--resume", "x", "--zero1", "--workers", "2"}, "exclude each other"},
 		{[]string{"--checkpoint", "x", "--every", "3", "--in-process"}, "exclude each other"},
 	} {

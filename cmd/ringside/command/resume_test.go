@@ -188,7 +188,7 @@ func TestResumeMistakes(t *testing.T) {
 		{[]string{"--resume", folder, "--seed", "9"}, false, []string{folder, "seed is 0; 9"}},
 		{[]string{"--resume", folder, "--load", "w"}, true, []string{"load w", folder}},
 		{[]string{"--checkpoint", folder}, true, []string{folder, "step 3"}},
-		{[]string{"--every", "5"}, true, []string{"--every 5: expected a checkpoint to save to as well"}},
+		{[]string{"--every", "5"}, true, []string{"--every 5 needs --checkpoint DIR"}},
 		{[]string{"--every", "0", "--checkpoint", empty}, true, []string{"--every 0"}},
 		{[]string{"--every", "-1", "--checkpoint", empty}, true, []string{"--every -1"}},
 	} {

@@ -85,7 +85,7 @@ func (r *rankTrace) end(said io.Writer, sum *launch.Summary) error {
 	if sum != nil && sum.FetchSeconds > 0 {
 		fetched = fmt.Sprintf(", fetched from other hosts in %.3g s after %.3g s of the run", sum.FetchSeconds, sum.Seconds)
 	}
-	fmt.Fprintf(said, "%s of %s in %s%s\n", number(uint64(n), "event"), number(uint64(len(ranks)), "rank"), plain.Name(name), fetched)
+	fmt.Fprintf(said, "%s of %s in %s%s\n", plain.Count(n, "event"), plain.Count(len(ranks), "rank"), plain.Name(name), fetched)
 	if len(ranks) == 0 {
 		fmt.Fprintln(said, "ranks have events once they call collective.Init")
 	}

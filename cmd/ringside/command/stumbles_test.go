@@ -91,6 +91,17 @@ func TestStumbles(t *testing.T) {
 			says: "--listen-tcp: ipc: address in use: ", once: taken.Addr().String()},
 		{name: "an innocent tensor", test: testSaveBlames},
 		{name: "operations without their names in Go", test: testOperationNames},
+		{name: "weights that are not there, or not weights", test: testWrongWeights},
+		{name: "weights of a program's own model", test: testForeignWeights},
+		{name: "data that is no text", test: testBinaryData},
+		{name: "one minimum of a text", test: testShortText},
+		{name: "a run that goes on with other data", test: testResumeOtherData},
+		{name: "losses of two kinds", test: testLossesSay},
+		{name: "checkpoints during the run without a folder", commands: []string{"train --steps 20 --every 5"}, status: 2, says: "--every 5 needs --checkpoint DIR"},
+		{name: "restarts without a checkpoint", commands: []string{"train --restarts 2"}, status: 2, says: "--restarts 2 needs --checkpoint DIR"},
+		{name: "workers that join without checkpoints", commands: []string{"train --elastic", "train --elastic --every 5"}, status: 2, says: "--elastic needs --checkpoint DIR and --every N"},
+		{name: "profiles without a page", commands: []string{"train --pprof"}, status: 2, says: "--pprof needs --http ADDR"},
+		{name: "a host without a port", commands: []string{"train --connect localhost"}, status: 1, says: `"localhost" has no port, expected localhost:PORT`},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if s.test != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 )
@@ -150,14 +151,6 @@ func busyBar(busy, waiting float64) string {
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// number returns "1 client", "2 clients".
-func number(n uint64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // The columns of the tables, and those that a narrow terminal does without, the first
 // ones first.
 var (
@@ -176,9 +169,9 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 	var b strings.Builder
 	d := &r.Dispatcher
 	wrap(&b, []string{
-		r.Time.Format(time.TimeOnly) + "  " + number(d.Clients, "client"),
-		fmt.Sprintf("%s (%d wait for workers)", number(d.Sessions, "session"), d.Waiting),
-		fmt.Sprintf("%s; dispatcher: %s messages/s", number(uint64(len(r.Workers)), "worker"), count(d.Messages)),
+		r.Time.Format(time.TimeOnly) + "  " + plain.Count(d.Clients, "client"),
+		fmt.Sprintf("%s (%d waiting for workers)", plain.Count(d.Sessions, "session"), d.Waiting),
+		fmt.Sprintf("%s; dispatcher: %s messages/s", plain.Count(len(r.Workers), "worker"), count(d.Messages)),
 		count(d.Bytes) + "B/s",
 		fmt.Sprintf("of tensors %sB/s", count(d.TensorBytes)),
 	}, cols)
@@ -222,7 +215,7 @@ func writeTop(w io.Writer, r *metrics.Report, cols int) error {
 			ops = append(ops, fmt.Sprintf("%s %s", cell(n), count(r.Ops[n])))
 		}
 		if more := len(names) - len(ops); more > 0 {
-			ops = append(ops, fmt.Sprintf("and %d others", more))
+			ops = append(ops, "and "+plain.Count(more, "other"))
 		}
 		ops[0] = "operations/s: " + ops[0]
 		b.WriteByte('\n')

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/cluster/metrics"
 	"github.com/ringside-go/ringside/tensor/train"
 )
@@ -145,7 +146,7 @@ func (t *topScreen) draw() {
 			keys = "paused   " + keys
 		}
 		if more := len(lines) - room - t.first; more > 0 {
-			keys = fmt.Sprintf("%d lines more   %s", more, keys)
+			keys = plain.Count(more, "line") + " more   " + keys
 		}
 		t.write(rows-1, cols, styled{keys + strings.Repeat(" ", max(cols-len(keys), 0)), barStyle})
 	}

@@ -212,13 +212,13 @@ func (r *recording) end(said, warn io.Writer) error {
 	}
 	n, workers, lost, dropped := rec.Events()
 	full, needed := rec.Room()
-	fmt.Fprintf(said, "%s of %s in %s\n", number(uint64(n), "event"), number(uint64(workers), "worker"), plain.Name(name))
+	fmt.Fprintf(said, "%s of %s in %s\n", plain.Count(n, "event"), plain.Count(workers, "worker"), plain.Name(name))
 	if lost > 0 {
-		fmt.Fprintf(warn, "%d events were lost: more happened between two questions than is kept\n", lost)
+		fmt.Fprintf(warn, "lost %s: more happened between two questions than is kept\n", plain.Count(lost, "event"))
 	}
 	if dropped > 0 {
-		fmt.Fprintf(warn, "%s was full after %v, and %d events had no room: --trace-mib %d is the most that it may have, %d would hold all\n",
-			plain.Name(name), full.Round(100*time.Millisecond), dropped, r.mib, needed>>20+1)
+		fmt.Fprintf(warn, "%s was full after %v, and had no room for %s: --trace-mib %d is the most that it may have, %d would hold all\n",
+			plain.Name(name), full.Round(100*time.Millisecond), plain.Count(dropped, "event"), r.mib, needed>>20+1)
 	}
 	return nil
 }

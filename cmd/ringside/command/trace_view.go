@@ -46,7 +46,7 @@ the timeline, a lane for each of the first 64 processes: a column of pixels is a
 				return err
 			}
 			if n := len(sum.Lanes); n > trace.MaxDrawn && svg+picture != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the first %d of %d processes are drawn, %d are left out\n", trace.MaxDrawn, n, n-trace.MaxDrawn)
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the first %d of %d processes are drawn, and %d left out\n", trace.MaxDrawn, n, n-trace.MaxDrawn)
 			}
 			return errors.Join(drawTo(svg, func(w io.Writer) error { return trace.SVG(w, f) }),
 				drawTo(picture, func(w io.Writer) error { return trace.PNG(w, f) }))

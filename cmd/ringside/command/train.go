@@ -149,11 +149,13 @@ func (t *trainFlags) checkEndurance(f *pflag.FlagSet) error {
 	case t.restarts < 0:
 		return usagef("--restarts %d: expected at least 0", t.restarts)
 	case t.elastic && (o.Checkpoint == "" && o.Resume == "" || o.Every == 0 && o.Resume == ""):
-		return usagef("--elastic: expected checkpoints during the run as well (--checkpoint and --every)")
+		return usagef("--elastic needs --checkpoint DIR and --every N: more workers go on from a checkpoint during the run")
 	case t.elastic && (at.inProcess || at.mesh != "" || at.auto || at.zero1 || at.file != "" || at.stages != 0):
 		return usagef("--elastic and --in-process, --mesh, --auto-shard, --zero1, --config, --stages exclude each other: more workers have smaller parts of a batch")
 	case t.restarts > 0 && f.Changed("restarts") && o.Checkpoint == "" && o.Resume == "":
-		return usagef("--restarts %d: expected a checkpoint to go on from as well (--checkpoint)", t.restarts)
+		return usagef("--restarts %d needs --checkpoint DIR: the run goes on from what is saved there", t.restarts)
+	case o.Every > 0 && o.Checkpoint == "" && o.Resume == "":
+		return usagef("--every %d needs --checkpoint DIR, the folder to save the run to", o.Every)
 	}
 	return nil
 }
@@ -191,7 +193,11 @@ func (t *trainFlags) run(cmd *cobra.Command) (err error) {
 	if t.severalHosts(cmd.Flags()) {
 		return onTwoHosts(cmd, &t.at)
 	}
-	if err := checkResumed(cmd.ErrOrStderr(), cmd.Flags(), &t.o); err != nil {
+	atEnd, err := checkResumed(cmd.Flags(), m, &t.o)
+	if err == nil {
+		err = checkLoaded(&t.o)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.live.listen(); err != nil {
@@ -205,6 +211,12 @@ func (t *trainFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.o.Resume != "" {
+		if err := m.Resumes(t.o.Resume, d); err != nil {
+			return fmt.Errorf("--resume: %w", err)
+		}
+	}
+	fmt.Fprint(cmd.ErrOrStderr(), atEnd)
 	sayFiles(cmd.ErrOrStderr(), t.path, d)
 	sayHeld(cmd.ErrOrStderr(), m, d)
 	if t.profile != "" {

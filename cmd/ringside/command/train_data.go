@@ -34,7 +34,52 @@ func loadData(m *train.Model, path string) (train.Data, error) {
 	case errors.Is(err, data.ErrNotFound):
 		return nil, fmt.Errorf("%w; or name yours with --data", err)
 	}
+	if t, ok := d.(*train.Text); ok && err == nil && path != "" && t.Files[0] == path {
+		if why := unlearnt(t); why != "" {
+			return nil, fmt.Errorf("--data: %s is no text: %s; expected text in UTF-8, or a folder, in which such files are left out", plain.Name(path), why)
+		}
+	}
 	return d, err
+}
+
+// signatures are how files of other kinds than text begin, and what they look like.
+var signatures = []struct{ begin, like string }{
+	{"\x7fELF", "it is a program or a library (ELF)"},
+	{"\x1f\x8b", "it is compressed by gzip: gunzip it first"},
+	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: unzstd it first"},
+	{"\xfd7zXZ\x00", "it is compressed by xz: unxz it first"},
+	{"BZh", "it is compressed by bzip2: bunzip2 it first"},
+	{"PK\x03\x04", "it is a zip archive, as those of office programs are: unpack it first"},
+	{"%PDF-", "it is a PDF: pdftotext makes a text of it"},
+	{"\x89PNG\r\n", "it is an image (PNG)"},
+	{"\xff\xd8\xff", "it is an image (JPEG)"},
+	{"\x93NUMPY", "it is an array of NumPy"},
+	{"\xff\xfe", inUTF16},
+	{"\xfe\xff", inUTF16},
+}
+
+const inUTF16 = "it is in UTF-16: iconv -f utf-16 -t utf-8 makes it UTF-8"
+
+// unlearnt says what a file looks like that is no text in any encoding that is learnt;
+// empty for a text. Files in a folder that have a zero byte are left out likewise.
+func unlearnt(t *train.Text) string {
+	at := bytes.IndexByte(t.Train, 0)
+	if held := bytes.IndexByte(t.Held, 0); at < 0 && held >= 0 {
+		at = len(t.Train) + held
+	}
+	for _, s := range signatures {
+		// The short ones may begin a text, too.
+		if bytes.HasPrefix(t.Train, []byte(s.begin)) && (at >= 0 || noText(t.Train) != "" || len(s.begin) > 3) {
+			return s.like
+		}
+	}
+	switch b := t.Train; {
+	case at < 0:
+		return ""
+	case len(b) > 8 && b[8] == '{' && bytes.Count(b[4:8], []byte{0}) == 4:
+		return "it is weights (safetensors), which --load takes"
+	}
+	return fmt.Sprintf("byte %d is 0", at)
 }
 
 // sayFiles says which files of a folder of text are trained on, or that a file is not the
@@ -55,9 +100,9 @@ func sayFiles(w io.Writer, path string, d train.Data) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", number(uint64(len(t.Files)), "file"), plain.Name(path), count(float64(len(t.Train)+len(t.Held))), someNames(inside(path, t.Files)))
+	fmt.Fprintf(w, "data: %s of text in %s, %sB: %s\n", plain.Count(len(t.Files), "file"), plain.Name(path), count(float64(len(t.Train)+len(t.Held))), someNames(inside(path, t.Files)))
 	if n := len(t.Left); n > 0 {
-		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", number(uint64(n), "file"), someNames(inside(path, t.Left)))
+		fmt.Fprintf(w, "warning: left out %s, no text or too large: %s\n", plain.Count(n, "file"), someNames(inside(path, t.Left)))
 	}
 }
 
@@ -67,22 +112,16 @@ func sayHeld(w io.Writer, m *train.Model, d train.Data) {
 	if !ok {
 		return
 	}
-	held, all := len(t.Held), len(t.Train)+len(t.Held)
-	if held < 2 || held > m.Context { // fewer are an error of the model
+	if !t.Little(m) {
 		return
 	}
-	fmt.Fprintf(w, "warning: %d bytes of %s are held out of %d, less than a piece of %d: the bits per byte of so few say little about other text; expected a text of some %d bytes or more\n",
-		held, plain.Name(t.From), all, m.Context, (m.Context+1)*((all+held-1)/held))
+	held, all := len(t.Held), len(t.Train)+len(t.Held)
+	fmt.Fprintf(w, "warning: %d bytes of %s are held out of %d, less than a piece of %d: the bits per byte of so few say little about other text; expected a text of %d bytes or more\n",
+		held, plain.Name(t.From), all, m.Context, m.EnoughText())
 }
 
 // noText says why b is no text in UTF-8; empty if it is.
 func noText(b []byte) string {
-	if at := bytes.IndexByte(b, 0); at >= 0 {
-		if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
-			return "it is in UTF-16, expected UTF-8"
-		}
-		return fmt.Sprintf("byte %d is 0", at)
-	}
 	for at := 0; at < len(b); {
 		r, n := utf8.DecodeRune(b[at:])
 		if r == utf8.RuneError && n == 1 {

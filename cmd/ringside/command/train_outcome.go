@@ -37,6 +37,14 @@ func (o *outcome) left(asJSON bool) string {
 	return "nothing was kept: --checkpoint DIR keeps a run that can go on"
 }
 
+// mean returns "1 collective", "2.5 collectives".
+func mean(x float64, what string) string {
+	if x != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%.4g %s", x, what)
+}
+
 // write prints the summary for people.
 func (o *outcome) write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -55,15 +63,15 @@ func (o *outcome) write(w io.Writer) error {
 	}
 	row("steps", "%s", done)
 	if o.Traffic != nil && o.MessagesPerStep != nil {
-		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
-			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
+		row("messages", "%.3g a step of %.0f bytes, %s, %s sent, %s through the dispatcher",
+			*o.MessagesPerStep, *o.BytesPerStep, mean(*o.RoundTripsPerStep, "round trip"), plain.Count(o.ProgramBodies, "program"), plain.Count(o.TensorBytes, "tensor byte"))
 	}
 	if o.Traffic != nil && o.CollectivesPerStep != nil {
 		hidden := ""
 		if o.CollectivesHidden != nil {
 			hidden = fmt.Sprintf("; they take %.2f ms of it, %.0f %% of that beside programs", 1000**o.CollectiveSeconds, 100**o.CollectivesHidden)
 		}
-		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most%s", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep), hidden)
+		row("workers", "%d: %s a step, in which a worker sends %s bytes at most%s", o.Workers, mean(*o.CollectivesPerStep, "collective"), count(*o.MovedPerStep), hidden)
 	}
 	if o.Traffic != nil {
 		for _, p := range o.Paths {
@@ -71,7 +79,7 @@ func (o *outcome) write(w io.Writer) error {
 		}
 	}
 	if len(o.Losses) > 0 { // none, if an error came before the first was read
-		row("loss", "%.4f", o.Loss)
+		row("loss", "%.4f, of the last batch", o.Loss)
 	}
 	if o.Accuracy != nil {
 		row("test accuracy", "%.2f %%", 100**o.Accuracy)
@@ -83,7 +91,7 @@ func (o *outcome) write(w io.Writer) error {
 		row("resumed", "at step %d", o.Resumed)
 	}
 	if o.Restarts > 0 {
-		row("restarted", "%s, as workers were gone", number(uint64(o.Restarts), "time"))
+		row("restarted", "%s, as workers were gone", plain.Count(o.Restarts, "time"))
 	}
 	if o.ExactWeights != "" {
 		row("weights", "sha256 %s, in %d parts a batch", o.ExactWeights, o.Exact)

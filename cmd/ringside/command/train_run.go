@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -82,7 +83,7 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 			if e = sess.resize(ctx, workers); e != nil {
 				return sum, e
 			}
-			with := number(uint64(sess.layout.Workers()), "worker")
+			with := plain.Count(sess.layout.Workers(), "worker")
 			if missed = 0; sess.layout.Workers() < workers {
 				missed = workers
 				say(fmt.Sprintf("the dispatcher has %d workers, but no session with them: going on from step %d with %s", workers, step, with))
@@ -96,7 +97,7 @@ func trainOn(ctx context.Context, m *train.Model, d train.Data, o *train.Options
 			if how.elastic && errors.Is(e, client.ErrNoWorker) {
 				if left := sess.couldHave(ctx, batch(sum)); left > 0 && left < sess.layout.Workers() {
 					if e = sess.resize(ctx, left); e == nil {
-						say("with " + number(uint64(left), "worker"))
+						say("with " + plain.Count(left, "worker"))
 					}
 				}
 			}

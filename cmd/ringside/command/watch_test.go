@@ -231,7 +231,7 @@ func TestTraceOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, said, err := execute(t, "trace", "view", "t.json", "--svg", "t.svg", "--png", "t.png")
-	if want := fmt.Sprintf("warning: the first %d of %d processes are drawn, 3 are left out\n", trace.MaxDrawn, trace.MaxDrawn+3); err != nil || said != want {
+	if want := fmt.Sprintf("warning: the first %d of %d processes are drawn, and 3 left out\n", trace.MaxDrawn, trace.MaxDrawn+3); err != nil || said != want {
 		t.Errorf("%v, %q, expected %q", err, said, want)
 	}
 	drawn, err := os.ReadFile("t.svg")

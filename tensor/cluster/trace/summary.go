@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // Item is a part of the time.
@@ -394,8 +396,8 @@ func (s *Summary) Write(w io.Writer, most int) error {
 	if s.client() != nil {
 		fmt.Fprintf(tw, "round trips\t%d\n", s.RoundTrips)
 		fmt.Fprintf(tw, "messages\t%d of %s in all; %d found at their receiver, %d at one end only\n", s.Sent.Count, bytes(s.Sent.Bytes), s.Matched, s.Alone)
-		fmt.Fprintf(tw, "uploads\t%d tensors of %s\n", s.Uploads.Count, bytes(s.Uploads.Bytes))
-		fmt.Fprintf(tw, "reads\t%d tensors of %s\n", s.Reads.Count, bytes(s.Reads.Bytes))
+		fmt.Fprintf(tw, "uploads\t%s of %s\n", plain.Count(s.Uploads.Count, "tensor"), bytes(s.Uploads.Bytes))
+		fmt.Fprintf(tw, "reads\t%s of %s\n", plain.Count(s.Reads.Count, "tensor"), bytes(s.Reads.Bytes))
 		if s.Steps > 0 {
 			p := &s.PerStep
 			fmt.Fprintf(tw, "per step\t%.3g round trips, %.3g messages of %s together, %s uploaded\n", p.RoundTrips, p.Messages, bytes(p.MessageBytes), bytes(p.UploadBytes))
