@@ -42,14 +42,14 @@ class Known(dict):
 
 class Op:
     """An operation, and the first words of its usual calls once the library is loaded. What
-    is known of calls of a tensor, of two, of a tensor and a float, and of the others, says
-    which need not be seen by the library at once."""
+    is known of calls of a tensor, of two, of a tensor and a number, of a number and a tensor,
+    and of the others, says which need not be seen by the library at once."""
 
-    __slots__ = ("name", "number", "fallible", "random", "t", "tt", "ts", "st", "of_t", "of_tt", "of_ts", "of_all")
+    __slots__ = ("name", "number", "fallible", "random", "t", "tt", "ts", "st", "of_t", "of_tt", "of_ts", "of_st", "of_all")
 
     def __init__(self, name: str):
         self.name, self.number, self.fallible, self.random = name, -1, True, True
-        self.of_t, self.of_tt, self.of_ts, self.of_all = Known(), Known(), Known(), Known()
+        self.of_t, self.of_tt, self.of_ts, self.of_st, self.of_all = Known(), Known(), Known(), Known(), Known()
 
     def load(self, row: dict[str, Any]) -> None:
         self.number = row["number"]

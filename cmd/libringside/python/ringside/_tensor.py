@@ -493,8 +493,8 @@ def _operator(o: Op, slow: Any) -> Any:
                 return slow(o, self, other)
             h = s._next()
             call = pack_tt(o.tt | state.flags, h, self._h, other._h)
-        elif kind is float:
-            d = number.get(self._d)
+        elif kind is float or kind is int and -_EXACT <= other <= _EXACT:
+            d = number.get(self._d)  # an integer beside floats is one of them
             if d is None or not s._plain:
                 return slow(o, self, other)
             h = s._next()
@@ -718,7 +718,13 @@ def _two(o: Op, a: Any, b: Any) -> Tensor:
             b, a = beside(o, b, a)
             if a.__class__ is Tensor:
                 return _two(o, a, b)
-            return _now(s, pack_st(s._id, o.st | state.flags, _number(a), b._h), b)
+            d = o.of_st.get((b._d, a.__class__))
+            if d is not None and s._ahead:
+                h = s._next()
+                return _record(s, h, d, pack_st(o.st | state.flags, h, _number(a), b._h))
+            t = _now(s, pack_st(s._id, o.st | state.flags, _number(a), b._h), b)
+            o.of_st.learn((b._describe(), a.__class__), t._describe())
+            return t
         other = _operand(a, b)
         return NotImplemented if other is None else _two(o, other, b)
     return _two(o, asarray(a), b)

@@ -1331,3 +1331,31 @@ def test_gradients_twice(session):
         one, two = h.sum(), (h * h).sum()
         one.backward()
         two.backward()  # which has a graph of its own
+
+
+def test_numbers_beside_tensors_again():
+    """A call with a number gives the same when it is recorded ahead, which it is from the
+    second time on: value, dtype, gradient and error."""
+    calls = [lambda x, n: x + n, lambda x, n: n + x, lambda x, n: x - n, lambda x, n: n - x, lambda x, n: x * n, lambda x, n: n * x,
+             lambda x, n: x / n, lambda x, n: n / x, lambda x, n: x > n, lambda x, n: n > x]
+    with rs.session(in_process=True) as s:
+        for dtype in (rs.float32, rs.float64, rs.int32, rs.int64):
+            x = rs.asarray([1, 2, 4], dtype=dtype)
+            for call in calls:
+                for n in (2, 2.5, -3):
+                    first, again = call(x, n), call(x, n)
+                    assert (first.dtype, first.tolist()) == (again.dtype, again.tolist()), (dtype, n)
+                    if dtype.is_float:
+                        assert again.tolist() == pytest.approx([call(v, n) for v in (1, 2, 4)], rel=1e-6)
+        x = rs.asarray([1.0, 2.0], requires_grad=True)
+        for _ in range(2):
+            assert rs.grad((3 - 2 * x + 1 / x).sum(), x).tolist() == [-3.0, -2.25]
+        s.flush(wait=True)
+        y = x.detach()
+        for call in calls[:6]:
+            call(y, 2)
+            with pytest.raises(OverflowError, match="2\\*\\*53"):
+                call(y, 2**53 + 1)
+        s.flush()
+        kept = [2 * y, y + 2, 2 - y]
+        assert len(s._calls) == len(kept)
