@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"syscall"
 )
 
 // Bounds of a secret. One greeting that was overheard is enough to guess a shorter one.
@@ -54,7 +55,8 @@ func WeakSecret(b []byte) bool {
 // ReadSecret reads a secret for Options.Secret from a file that its owner alone can read.
 // `head -c 32 /dev/urandom | base64` makes a good one.
 func ReadSecret(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("secret file: %w", err)
 	}

@@ -2,9 +2,12 @@ package ipc_test
 
 import (
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -60,5 +63,30 @@ func TestWeakSecret(t *testing.T) {
 		if s := rand.Text(); ipc.WeakSecret([]byte(s)) {
 			t.Errorf("%q is called weak", s)
 		}
+	}
+}
+
+// TestSecretOfPipe wants a pipe that nobody writes to be an error at once, and one that
+// somebody writes to be read.
+func TestSecretOfPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ipc.ReadSecret(pipe); !errors.Is(err, ipc.ErrBadSecret) {
+		t.Errorf("a pipe without a writer: %v, expected ErrBadSecret", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const want = "a secret of more than sixteen bytes"
+	if _, err := w.WriteString(want); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if got, err := ipc.ReadSecret(fmt.Sprintf("/proc/self/fd/%d", r.Fd())); err != nil || string(got) != want {
+		t.Errorf("a pipe that was written to: %q, %v", got, err)
 	}
 }

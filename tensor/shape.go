@@ -56,7 +56,7 @@ func (s Shape) Check() error {
 		}
 		high, low := bits.Mul64(uint64(n), uint64(max(x, 1)))
 		if high > 0 || low > math.MaxInt64 {
-			return fmt.Errorf("%w: %v is too large: expected less than 1<<60 elements", ErrShape, s)
+			return fmt.Errorf("%w: %v is too large: expected less than 1<<60 elements, a dim of 0 counted as 1", ErrShape, s)
 		}
 		n = int(low)
 	}

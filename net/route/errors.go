@@ -23,25 +23,38 @@ var (
 	ErrPair = errors.New("route: two ends not connected")
 )
 
-// noRoute is ErrNoRoute for addrs. It says which of them are hosts without a port.
+// noRoute returns ErrNoRoute for addrs. The text says which of them are hosts without a
+// port, and which are a port alone.
 func noRoute(addrs ...string) error {
 	said := make([]string, len(addrs))
 	for i, addr := range addrs {
 		said[i] = strconv.Quote(addr)
-		if isHost(addr) {
-			said[i] += fmt.Sprintf(" has no port, expected %s if it is a host", net.JoinHostPort(addr, "PORT"))
+		if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
+			said[i] += fmt.Sprintf(" has no host, expected HOST:%s if it is a port", addr)
+		} else if host := withoutPort(addr); isHost(host) {
+			said[i] += fmt.Sprintf(" has no port, expected %s if it is a host", net.JoinHostPort(host, "PORT"))
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrNoRoute, strings.Join(said, ", "))
 }
 
-// isHost reports whether addr may be a host's name or IP address, with no port.
-func isHost(addr string) bool {
-	if _, err := netip.ParseAddr(addr); err == nil {
+// withoutPort returns the host of an addr that ends in an empty port, such as that of
+// "127.0.0.1:", and any other addr as it is.
+func withoutPort(addr string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && port == "" {
+		return host
+	}
+	return addr
+}
+
+// isHost reports whether s may be a host's name or IP address, with no port. Digits alone
+// are none.
+func isHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
 		return true
 	}
-	return addr != "" && !strings.ContainsFunc(addr, func(r rune) bool {
-		return r > 'z' || !strings.ContainsRune("-.", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	return strings.Trim(s, "0123456789") != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 'z' || !strings.ContainsRune("-._", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
 }
 

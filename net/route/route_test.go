@@ -61,7 +61,8 @@ func TestDial(t *testing.T) {
 	}
 	for addr, want := range map[string]string{
 		"localhost": `"localhost" has no port, expected localhost:PORT if it is a host`, "::1": `"::1" has no port, expected [::1]:PORT`,
-		"10.0.0.1": "expected 10.0.0.1:PORT", "a/b": `this address: "a/b"`, "": `this address: ""`,
+		"10.0.0.1": "expected 10.0.0.1:PORT", "my_host": "expected my_host:PORT", "127.0.0.1:": "expected 127.0.0.1:PORT", "[::1]:": "expected [::1]:PORT",
+		"8080": `"8080" has no host, expected HOST:8080 if it is a port`, "65536": `this address: "65536"`, ":": `this address: ":"`, "a/b": `this address: "a/b"`, "": `this address: ""`,
 	} {
 		_, err := route.Listen(order, addr, nil)
 		if !errors.Is(err, route.ErrNoRoute) || !strings.Contains(err.Error(), want) || strings.HasPrefix(want, "this") && strings.Contains(err.Error(), "PORT") {

@@ -289,7 +289,7 @@ func (t *tableReader) take(c *column, text, field string, line int) error {
 	case c.texts != nil:
 		if c.open && isNumber {
 			hint := ""
-			if how := ungrouped(c.first); how != "" {
+			if how := t.rewritten(c.first, c.texts.all...); how != "" {
 				hint = fmt.Sprintf(", which is no number here: write it as %s", how)
 			}
 			return t.wrong(c, field, line, fmt.Sprintf("a text as in line %d, %.40q%s; correct it, or if its numbers are texts too, name the column: %s",
@@ -456,7 +456,7 @@ func (t *tableReader) advice(c *column, text string, err error) string {
 	if o.Like != nil {
 		fill = fmt.Sprintf("train with %s, which then fills it here too", o.say("TableOptions.Fill", "-fill mean"))
 	}
-	if how := ungrouped(text); how != "" {
+	if how := t.rewritten(text, text); how != "" {
 		return fmt.Sprintf("; write it as %s, and others of the column likewise", how)
 	}
 	switch {

@@ -5,15 +5,22 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/ringside-go/ringside/shm/plain"
 )
 
 // ParseTable parses a command line that has flags of fs before and behind the path of one
-// table. It returns that path, or "" if there is none. Whatever the error handling of fs,
+// table. It returns that path, or "" if there is none. A path or a flag that is given but
+// empty, as a variable of a shell may be, is an error. Whatever the error handling of fs,
 // it returns errors and prints none of them: an error is one line that names the flag.
 // For -help it prints the usage of fs and returns flag.ErrHelp.
 func ParseTable(fs *flag.FlagSet, args []string) (path string, err error) {
@@ -38,13 +45,26 @@ func ParseTable(fs *flag.FlagSet, args []string) (path string, err error) {
 			return "", flagError(fs, err)
 		}
 		if fs.NArg() == 0 {
-			return path, nil
+			return path, filled(fs)
+		}
+		if fs.Arg(0) == "" {
+			return "", fmt.Errorf("%q for the table, expected the path of a file; see %s -help", "", fs.Name())
 		}
 		if path != "" {
-			return "", fmt.Errorf("%q and %q, expected one table", path, fs.Arg(0))
+			return "", fmt.Errorf("%.200q and %.200q, expected one table", path, fs.Arg(0))
 		}
 		path, args = fs.Arg(0), fs.Args()[1:]
 	}
+}
+
+// filled returns an error for a flag of fs that was set to an empty text.
+func filled(fs *flag.FlagSet) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		if value, ok := f.Value.(flag.Getter); ok && value.Get() == "" && err == nil {
+			err = fmt.Errorf("-%s %q: expected a value that is not empty; see %s -help", f.Name, "", fs.Name())
+		}
+	})
+	return err
 }
 
 // badValue is package flag's error for a value: the value in quotes, the flag and what
@@ -63,13 +83,46 @@ func flagError(fs *flag.FlagSet, err error) error {
 	} else if name, ok := strings.CutPrefix(text, "flag needs an argument: "); ok {
 		text = name + " needs a value"
 	} else if m := badValue.FindStringSubmatch(text); m != nil {
-		value, name, want := m[1], m[2], m[3]
-		if want == "parse error" || want == "value out of range" {
-			want = "expected a whole number"
+		value, name := m[1], m[2]
+		if bare, err := strconv.Unquote(value); err == nil {
+			value = bare
 		}
-		text = fmt.Sprintf("-%s %s: %s", name, value, want)
+		text = fmt.Sprintf("-%s %.40q: %s", name, value, expected(fs.Lookup(name), m[3]))
+	} else {
+		text = fmt.Sprintf("%.200s", plain.Name(text))
 	}
 	return fmt.Errorf("%s; see %s -help", text, fs.Name())
+}
+
+// expected says what the value of f should have been. why is package flag's reason, or
+// that of the flag's own kind.
+func expected(f *flag.Flag, why string) string {
+	want := ""
+	if f != nil {
+		if value, ok := f.Value.(flag.Getter); ok {
+			switch value.Get().(type) {
+			case int, int64:
+				want = "expected a whole number"
+			case uint, uint64:
+				want = "expected a whole number of 0 or more"
+			case float64:
+				want = "expected a number"
+			case bool:
+				want = "expected true or false"
+			case time.Duration:
+				want = "expected a duration, as 90s or 1h30m"
+			}
+		}
+	}
+	switch {
+	case why == "value out of range":
+		return strings.TrimSuffix("out of range, "+want, ", ")
+	case why == "parse error" && want != "":
+		return want
+	case why == "parse error":
+		return "bad value"
+	}
+	return fmt.Sprintf("%.200s", plain.Name(why))
 }
 
 // otherNames are names that other programs give to flags of ours.
@@ -168,4 +221,41 @@ func CheckIdle(fs *flag.FlagSet, path string, cases ...Idle) error {
 		}
 	}
 	return nil
+}
+
+// CheckSave returns an error if no file can be written at the path that a flag such as
+// "-save" names: if it is a folder or a device, or if its folder takes no files. Where
+// folders are yet to be made, the nearest one that is there has to take files. It leaves
+// nothing behind. An empty path is none.
+func CheckSave(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%s %q: %w", name, path, fmt.Errorf(format, args...))
+	}
+	st, err := os.Stat(path)
+	base := filepath.Base(path)
+	switch {
+	case err == nil && st.IsDir(), base == ".", base == "..", os.IsPathSeparator(path[len(path)-1]):
+		return wrong("it names a folder, expected a file")
+	case err == nil && !st.Mode().IsRegular():
+		return wrong("it is a device, a pipe or a socket, expected a regular file or none")
+	}
+	dir, below := filepath.Dir(path), base
+	for st, err = os.Stat(dir); (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && dir != filepath.Dir(dir); st, err = os.Stat(dir) {
+		dir, below = filepath.Dir(dir), filepath.Base(dir)
+	}
+	if err == nil && !st.IsDir() {
+		return wrong("%s is a file, expected a folder", plain.Name(dir))
+	}
+	f, err := os.CreateTemp(dir, "."+below+".tmp*")
+	if err == nil {
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	// The error has the name of the temporary file, which was chosen here.
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		err = of.Err
+	}
+	return wrong("making a file in the folder %s: %w", plain.Name(dir), err)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/ringside-go/ringside/shm/plain"
 )
 
 const (
@@ -136,7 +138,7 @@ func parseHeader(raw []byte, base, data int64) ([]Info, map[string]string, error
 		t.Offset += base
 	}
 	if end != data {
-		return nil, nil, fmt.Errorf("%w: data is %d bytes, expected %d, where the last tensor ends", ErrFormat, data, end)
+		return nil, nil, fmt.Errorf("%w: data is %s, expected %d, where the last tensor ends", ErrFormat, plain.Count(data, "byte"), end)
 	}
 	return infos, meta, nil
 }
@@ -269,7 +271,7 @@ func (p *parser) tensor(data int64) (Info, error) {
 		return t, err
 	}
 	if got := offsets[1] - offsets[0]; got != size {
-		return t, fmt.Errorf("%w: data_offsets %v span %d bytes, expected %d for %s %v", ErrFormat, offsets, got, size, t.DType, t.Shape)
+		return t, fmt.Errorf("%w: data_offsets %v span %s, expected %d for %s %v", ErrFormat, offsets, plain.Count(got, "byte"), size, t.DType, t.Shape)
 	}
 	t.Offset, t.Size = offsets[0], size
 	return t, nil

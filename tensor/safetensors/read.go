@@ -79,7 +79,7 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	name = plain.Name(name)
 	var head [prefix]byte
 	if size < prefix {
-		return nil, fmt.Errorf("%w: %s is %d bytes, expected a safetensors file, which has at least %d", ErrTruncated, name, size, prefix)
+		return nil, fmt.Errorf("%w: %s is %s, expected a safetensors file, which has at least %d", ErrTruncated, name, plain.Count(size, "byte"), prefix)
 	}
 	if err := readAt(r, head[:], 0); err != nil {
 		return nil, fmt.Errorf("safetensors: %s: header length: %w", name, err)
@@ -115,7 +115,7 @@ func readAt(r io.ReaderAt, dst []byte, off int64) error {
 	case n == len(dst):
 		return nil
 	case err == nil || errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %d bytes at offset %d, expected %d", ErrTruncated, n, off, len(dst))
+		return fmt.Errorf("%w: %s at offset %d, expected %d", ErrTruncated, plain.Count(n, "byte"), off, len(dst))
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func (f *File) Read(name string, dst []byte) error {
 		return err
 	}
 	if int64(len(dst)) != t.Size {
-		return fmt.Errorf("%w: %s: tensor %.200q is %d bytes, read into %d", ErrMismatch, f.name, name, t.Size, len(dst))
+		return fmt.Errorf("%w: %s: tensor %.200q is %s, read into %d", ErrMismatch, f.name, name, plain.Count(t.Size, "byte"), len(dst))
 	}
 	if err := readAt(f.r, dst, t.Offset); err != nil {
 		return fmt.Errorf("safetensors: %s: tensor %.200q: %w", f.name, name, err)

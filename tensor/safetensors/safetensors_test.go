@@ -137,6 +137,7 @@ var bad = []struct {
 	{"offsets backwards", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}}`, 1, "[1 0]"},
 	{"past the end", `{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1, "[0 2]"},
 	{"far past the end", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[9223372036854775806,9223372036854775807]}}`, 1, "9223372036854775807"},
+	{"size of one byte", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,1]}}`, 1, "span 1 byte, expected 8"},
 	{"size differs", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,7]}}`, 7, "expected 8"},
 	{"scalar of no bytes", `{"a":{"dtype":"F32","shape":[],"data_offsets":[0,0]}}`, 0, "expected 4"},
 	{"hole in front", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2, "a hole"},
@@ -145,7 +146,7 @@ var bad = []struct {
 	{"same bytes", `{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 2, "an overlap"},
 	{"empty inside another", `{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}}`, 2, "an overlap"},
 	{"trailing data", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 2, "2 bytes, expected 1"},
-	{"data without tensors", `{}`, 1, "1 bytes, expected 0"},
+	{"data without tensors", `{}`, 1, "1 byte, expected 0"},
 }
 
 func TestBadHeaders(t *testing.T) {

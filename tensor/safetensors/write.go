@@ -65,7 +65,7 @@ func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
 			return err
 		})
 		if err == nil && n != sizes[k] {
-			err = fmt.Errorf("%w: %d bytes of data, expected %d for %s %v", ErrMismatch, n, sizes[k], t.DType, t.Shape)
+			err = fmt.Errorf("%w: %s of data, expected %d for %s %v", ErrMismatch, plain.Count(n, "byte"), sizes[k], t.DType, t.Shape)
 		}
 		if err != nil {
 			return fmt.Errorf("safetensors: tensor %.200q: %w", t.Name, err)

@@ -22,7 +22,8 @@ var (
 	ErrData = errors.New("train: data does not fit the model")
 )
 
-// worded is an error in words of its own, which errors.Is finds as another one.
+// worded is an error with the given text that unwraps to the error is, whose own text it
+// leaves out.
 type worded struct {
 	text string
 	is   error

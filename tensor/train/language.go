@@ -62,15 +62,16 @@ func (d *Text) check(m *Model) error {
 	return nil
 }
 
-// EnoughText is the bytes of the shortest text of which LoadText holds out more than a
-// piece of the language model m. Train takes shorter ones, of which it tells little.
+// EnoughText returns the length in bytes of the shortest text of which LoadText holds out
+// more than a piece of the language model m. Train takes shorter texts too, but what it
+// computes of their held-out part says little about other text.
 func (m *Model) EnoughText() int { return (m.Context + 1) * heldShare }
 
 // fits reports whether a text has enough to train m and to judge it.
 func (d *Text) fits(m *Model) bool { return len(d.Train) > m.Context && len(d.Held) >= 2 }
 
-// Little reports whether less of the text is held out than a piece of the model m. A text
-// that Train refuses as too short is none.
+// Little reports whether less of the text is held out than a piece of the model m. It
+// returns false for a text that is so short that Train refuses it.
 func (d *Text) Little(m *Model) bool { return d.fits(m) && len(d.Held) <= m.Context }
 
 func (d *Text) loss(out, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(out, y) }

@@ -132,7 +132,7 @@ func testExportBesideOthers(t *devicetest.T) {
 		}
 	}
 	for _, path := range []string{kept, filepath.Join(dir, "ours")} {
-		if _, err := ModelOf(path); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "has weights of a program's own model") {
+		if _, err := ModelOf(path); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "has weights of a program's own model, which learnt from a table") || !strings.HasSuffix(err.Error(), "bin/classifier -load FILE -predict rows.csv") {
 			t.Errorf("whose %s is: %v", path, err)
 		}
 	}

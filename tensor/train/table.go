@@ -94,8 +94,8 @@ func whole(t *data.Table, from string, least int) error {
 		labels = len(t.Target)
 	}
 	if t.Rows < least || len(t.Names) == 0 || len(t.X) != t.Rows*len(t.Names) || labels != t.Rows {
-		return fmt.Errorf("%w: %s: %d rows of %d columns with %d numbers and %d labels, expected at least %d rows and all of each",
-			ErrData, from, t.Rows, len(t.Names), len(t.X), labels, least)
+		return fmt.Errorf("%w: %s: %s of %s with %s and %s, expected at least %s and all of each", ErrData, from, plain.Count(t.Rows, "row"),
+			plain.Count(len(t.Names), "column"), plain.Count(len(t.X), "number"), plain.Count(labels, "label"), plain.Count(least, "row"))
 	}
 	if err := shaped(t); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrData, from, err)

@@ -69,22 +69,33 @@ func ModelOf(path string) (*Model, error) {
 	}
 	name, said := notes[noteModel]
 	m, err := Find(name)
-	if err != nil && said {
+	if err == nil {
+		return m, nil
+	}
+	if notes[noteTable] != "" {
+		return nil, &worded{plain.Name(path) + " has weights of a program's own model, which learnt from a table; the program that trained it takes them" + takesTable(notes), ErrModel}
+	}
+	if said {
 		return nil, fmt.Errorf("%s has weights of a program's own model, which only that program can take: it evaluates them (Model.Evaluate), predicts (Model.Predict), writes them for other libraries (Model.Export, or Options.Save while it trains): %w", plain.Name(path), err)
 	}
-	if err != nil {
-		if file, errAt := weightsAt(path); errAt == nil && file != "" {
-			path = file // in the folder
-		}
-		text := plain.Name(path) + " does not say which model it is of"
-		if notes[noteTable] != "" {
-			text += ", but that it learnt from a table: the program that trained it takes it, as the example classifier does (bin/classifier -load)"
-		} else {
-			text += "; there are " + strings.Join(modelNames(), ", ")
-		}
-		return nil, &worded{text, ErrModel}
+	if file, errAt := weightsAt(path); errAt == nil && file != "" {
+		path = file // in the folder
 	}
-	return m, nil
+	return nil, &worded{plain.Name(path) + " does not say which model it is of; there are " + strings.Join(modelNames(), ", "), ErrModel}
+}
+
+// takesTable returns the command line of the example that takes weights of a table as
+// those with notes, to be added to an error; empty if the notes have no valid form.
+func takesTable(notes map[string]string) string {
+	form, err := formIn(notes, "")
+	if err != nil || form == nil {
+		return ""
+	}
+	example := "classifier"
+	if form.Target != nil {
+		example = "ownmodel"
+	}
+	return fmt.Sprintf(", such as bin/%s -load FILE -predict rows.csv", example)
 }
 
 // openKept opens the checkpoint in a folder that has no file of weights.
@@ -117,8 +128,9 @@ func (m *Model) load(ctx context.Context, path string, params []tensor.Named) er
 	return err
 }
 
-// unlike is err, that the file of weights at path does not fit m, in few words: who names
-// a model of the list does not change its layers.
+// unlike returns a shorter form of err, the error that the file of weights at path does
+// not fit m. It has no advice on how to build the network, since the layers of a model of
+// the list are fixed.
 func (m *Model) unlike(path string, params []tensor.Named, err error) error {
 	file, e := weightsAt(path)
 	if e != nil {
@@ -214,6 +226,13 @@ func load(ctx context.Context, path string, params []tensor.Named) error {
 	}
 	defer c.Close()
 	return c.RestorePart(ctx, params)
+}
+
+// Fits returns an error early unless the weights at path (as of Options.Load) are those
+// of the model. It loads them into the session s.
+func (m *Model) Fits(ctx context.Context, s *tensor.Session, path string) error {
+	_, err := m.open(ctx, s, path)
+	return err
 }
 
 // open builds the model with the weights at path, not in training mode.

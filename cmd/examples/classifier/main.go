@@ -21,6 +21,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -36,6 +37,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -75,10 +77,13 @@ type command struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := start(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// signalled returns a context that Ctrl-C ends, until stop is called. Before, while a
+// table is read, Ctrl-C ends the process: the file may be a pipe that nothing comes from.
+func signalled(ctx context.Context) (ending context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 // start runs the command line and returns the exit status: 2 for one that is wrong.
@@ -90,6 +95,9 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	status := 2
 	if err == nil {
 		status = 1
+		err = data.CheckSave("-save", c.save)
+	}
+	if err == nil {
 		switch {
 		case c.rows != "":
 			err = predict(ctx, out, c.load, c.rows, &c.TableOptions)
@@ -203,12 +211,12 @@ func most(t *data.Table) int {
 // always. kind is "", or "other " for rows that the network did not learn from.
 func score(right int, t *data.Table, kind string, always int) string {
 	share := func(n int) float64 { return 100 * float64(n) / float64(t.Rows) }
-	rows, are := "rows", "are"
+	are := "are"
 	if t.Rows == 1 {
-		rows, are = "row", "is"
+		are = "is"
 	}
-	return fmt.Sprintf("%.1f %% of %d %s%s %s right; always saying %.40q would be right for %.1f %%",
-		share(right), t.Rows, kind, rows, are, t.Classes[always], share(t.ClassCounts()[always]))
+	return fmt.Sprintf("%.1f %% of %s %s right; always saying %.40q would be right for %.1f %%",
+		share(right), plain.Count(t.Rows, kind+"row"), are, t.Classes[always], share(t.ClassCounts()[always]))
 }
 
 // judge returns the table at path in the form of that which the weights learnt from, that
@@ -228,6 +236,8 @@ func judge(ctx context.Context, weights, path string, o *data.TableOptions) (tab
 	if table, err = data.ReadCSVFile(path, o); err != nil {
 		return nil, nil, nil, err
 	}
+	ctx, stop := signalled(ctx)
+	defer stop()
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -258,7 +268,7 @@ func read(out io.Writer, path string, o *data.TableOptions) (rows, held *data.Ta
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := differ(name, table, "rows"); err != nil {
+	if err := differ(name, table, ""); err != nil {
 		return nil, nil, err
 	}
 	if table.Rows*4/5 < batch {
@@ -267,7 +277,7 @@ func read(out io.Writer, path string, o *data.TableOptions) (rows, held *data.Ta
 	if rows, held, err = table.Split(table.Rows - table.Rows*4/5); err != nil {
 		return nil, nil, err
 	}
-	if err := differ(name, rows, "rows to train on"); err != nil {
+	if err := differ(name, rows, " to train on"); err != nil {
 		return nil, nil, err
 	}
 	scale, err := rows.NumberScale()
@@ -281,14 +291,19 @@ func read(out io.Writer, path string, o *data.TableOptions) (rows, held *data.Ta
 	return rows, held, err
 }
 
-// differ returns an error if all rows of t, which are called what, have the same class:
-// then there is nothing to learn.
-func differ(name string, t *data.Table, what string) error {
-	if class := most(t); t.ClassCounts()[class] == t.Rows {
-		return fmt.Errorf("%q: label %.40q: all %d %s say %.40q, expected two values or more; add rows of another class, or name another label (-label)",
-			name, t.Label, t.Rows, what, t.Classes[class])
+// differ returns an error if all rows of t have the same class: then there is nothing to
+// learn. purpose is "", or " to train on".
+func differ(name string, t *data.Table, purpose string) error {
+	class := most(t)
+	if t.ClassCounts()[class] != t.Rows {
+		return nil
 	}
-	return nil
+	say := fmt.Sprintf("all %s%s say", plain.Count(t.Rows, "row"), purpose)
+	if t.Rows == 1 {
+		say = "its only row says"
+	}
+	return fmt.Errorf("%q: label %.40q: %s %.40q, expected two values or more; add rows of another class, or name another label (-label)",
+		name, t.Label, say, t.Classes[class])
 }
 
 func run(ctx context.Context, out io.Writer, path string, epochs int, save string, o *data.TableOptions) error {
@@ -296,6 +311,8 @@ func run(ctx context.Context, out io.Writer, path string, epochs int, save strin
 	if err != nil {
 		return err
 	}
+	ctx, stop := signalled(ctx)
+	defer stop()
 	if save != "" { // fail now rather than after the training
 		if err := os.MkdirAll(filepath.Dir(save), 0o755); err != nil {
 			return fmt.Errorf("-save %q: its folder: %w", save, err)
@@ -313,8 +330,10 @@ func run(ctx context.Context, out io.Writer, path string, epochs int, save strin
 	net := network(sess, columns, len(rows.Classes))
 	params := net.Params()
 	opt := optim.NewAdamW(params, optim.AdamWOptions{LR: 3e-3, Decay: 0.01})
-	fmt.Fprintf(out, "a network of %d parameters on %s: %d rows to train on, %d others to judge it by\n",
-		nn.Count(params), sess.Engine().Name(), rows.Rows, held.Rows)
+	if _, err := fmt.Fprintf(out, "a network of %s on %s: %s to train on, %s to judge it by\n", plain.Count(nn.Count(params), "parameter"),
+		sess.Engine().Name(), plain.Count(rows.Rows, "row"), plain.Count(held.Rows, "other")); err != nil {
+		return err
+	}
 
 	steps := epochs * rows.Rows / batch
 	draw := data.NewOrder(rows.Rows, 2)
@@ -341,7 +360,8 @@ func run(ctx context.Context, out io.Writer, path string, epochs int, save strin
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "step %4d of %d: loss %.3f\n", step, steps, l)
+			// If it can't be printed, neither can the score, which ends with an error.
+			_, _ = fmt.Fprintf(out, "step %4d of %d: loss %.3f\n", step, steps, l)
 		} else if err := sess.Flush(); err != nil { // it runs beside the next one
 			return err
 		}
@@ -359,9 +379,9 @@ func run(ctx context.Context, out io.Writer, path string, epochs int, save strin
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, score(right, held, "other ", most(rows)))
+	_, errOut := fmt.Fprintln(out, score(right, held, "other ", most(rows)))
 	if save == "" {
-		return nil
+		return errOut
 	}
 	form, err := json.Marshal(rows.Form())
 	if err != nil {
@@ -370,6 +390,6 @@ func run(ctx context.Context, out io.Writer, path string, epochs int, save strin
 	if err := nn.Save(save, params, map[string]string{"table": string(form)}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "saved %q\n", save)
-	return nil
+	_, err = fmt.Fprintf(out, "saved %q\n", save)
+	return cmp.Or(errOut, err) // the weights are saved in any case
 }

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/safetensors"
@@ -158,7 +162,7 @@ func TestUsage(t *testing.T) {
 		"-epochs -1":                  "-epochs -1: expected 1 or more",
 		"-epochs 0":                   "-epochs 0: expected 1 or more",
 		"-epochs 1000000001":          "-epochs 1000000001: expected at most 1000000000",
-		"-epochs 9999999999999999999": `-epochs "9999999999999999999": expected a whole number; see classifier -help`,
+		"-epochs 9999999999999999999": `-epochs "9999999999999999999": out of range, expected a whole number; see classifier -help`,
 		"-epochs 1.5":                 `-epochs "1.5": expected a whole number`,
 		"-eopchs 1":                   "unknown flag -eopchs, did you mean -epochs?; see classifier -help",
 		"-fill mode":                  `-fill "mode": expected a finite number of at most 3.4e38, or mean; see classifier -help`,
@@ -198,18 +202,22 @@ func TestTables(t *testing.T) {
 	}{
 		{rows(333, "a,size\n", "1,small\n"), nil, []string{`label "size": all 333 rows say "small", expected two values or more`}},
 		{rows(20, "a,size\n", "1,small\n"), nil, []string{`all 20 rows say "small"`}},
+		{"a,size\n1,small\n", nil, []string{`label "size": its only row says "small", expected two values or more`}},
 		{rows(10, "a,size\n", "1,small\n2,big\n"), nil, []string{"the number of rows is 20, expected at least 40"}},
 		{rows(40, "a,b,size\n", "1,2,small\n3,4,big\n"), []string{"-without", "a,b"}, []string{`-without leaves none beside the label "size", expected at least 1 that stays`}},
 		{rows(40, "", "1,2,small\n3,4,big\n"), nil, []string{"line 1 of", "was taken for the first row, since it does not look like names of columns: the columns are called c1 to c3"}},
 		{rows(40, "a,price,size\n", "1,\"1,234\",small\n3,\"2,345\",big\n"), nil, []string{`column "price" was taken for texts, but looks like numbers with thousands separators, first in line 2: "1,234"`, "write that one as 1234", "-categories 'price' says so"}},
 		{rows(40, "a,size\n", "1,small\n3,big\n3,big\n"), []string{"-save", weights}, []string{"120 rows of 1 column,", "96 rows to train on, 24 others to judge it by", ` % of 24 other rows are right; always saying "big" would be right for `, "saved"}},
-		{rows(40, "a,size\n", "1,small\n3,big\n3,big\n"), []string{"-save", "/proc/none/w.safetensors"}, []string{`-save "/proc/none/w.safetensors": its folder: mkdir /proc/none`}},
+		{rows(40, "a,size\n", "1,small\n3,big\n3,big\n"), []string{"-save", "/proc/none/w.safetensors"}, []string{`-save "/proc/none/w.safetensors": making a file in the folder /proc: `}},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		var out, errs strings.Builder
 		status := start(t.Context(), append([]string{"-epochs", "2", path}, c.args...), &out, &errs)
+		if status != 0 && out.Len() > 0 {
+			t.Errorf("%.30q: printed %q before the error %q", c.text, &out, &errs)
+		}
 		for _, says := range c.says {
 			if status == 0 && !strings.Contains(out.String(), says) || status != 0 && !strings.Contains(errs.String(), says) {
 				t.Errorf("%.30q: status %d, printed\n%s\n%s\nexpected %q", c.text, status, &out, &errs, says)
@@ -230,5 +238,108 @@ func TestScore(t *testing.T) {
 	table := &data.Table{Rows: 4, Classes: []string{"big", "small"}, Class: []int64{1, 0, 1, 1}}
 	if got := score(2, table, "other ", most(table)); got != `50.0 % of 4 other rows are right; always saying "small" would be right for 75.0 %` {
 		t.Error(got)
+	}
+}
+
+// TestMain is the program itself for the tests that start it as a process.
+func TestMain(m *testing.M) {
+	if os.Getenv("EXAMPLE_ALONE") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignal has the process read tables that nothing comes from: SIGTERM ends it.
+func TestSignal(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "t.csv")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], pipe)
+	cmd.Env = append(os.Environ(), "EXAMPLE_ALONE=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// A pipe is opened for writing at once if another process has it open for reading.
+	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	for ; err != nil && ctx.Err() == nil; f, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0) {
+		time.Sleep(time.Millisecond)
+	}
+	if err == nil {
+		defer f.Close()
+	}
+	time.Sleep(50 * time.Millisecond) // it reads now, in most cases; both have to end
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if state, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil || !ok || state.Signal() != syscall.SIGTERM {
+		t.Errorf("%v, %v: the process ended with %v, expected SIGTERM", err, ctx.Err(), cmd.ProcessState)
+	}
+}
+
+// refusing is an output that has no room for the line with a text.
+type refusing string
+
+func (r refusing) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), string(r)) {
+		return 0, syscall.ENOSPC
+	}
+	return len(b), nil
+}
+
+// TestFull has outputs without room for a line: the status says so, and the weights are
+// saved if the training has ended.
+func TestFull(t *testing.T) {
+	dir, err := os.MkdirTemp("", "rs") // no dispatcher is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	path, weights := filepath.Join(dir, "t.csv"), filepath.Join(dir, "w.safetensors")
+	if err := os.WriteFile(path, []byte("a,b\n"+strings.Repeat("1,100\n3,300\n", 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"80 rows of 1 column", "to judge it by", "are right", "saved"} {
+		_ = os.Remove(weights)
+		var errs strings.Builder
+		status := start(t.Context(), []string{"-epochs", "1", "-save", weights, path}, refusing(text), &errs)
+		_, err := os.Stat(weights)
+		if ended := text == "are right" || text == "saved"; status != 1 || !strings.Contains(errs.String(), "no space left") || ended && err != nil {
+			t.Errorf("%q: status %d, %q, weights: %v, expected 1 and that no space is left", text, status, &errs, err)
+		}
+	}
+}
+
+// TestSaveFirst names places for the weights where no file can be: that is refused before
+// anything is printed, read or made.
+func TestSaveFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.csv")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, save := range []string{dir, file + "/x", "/dev/full", filepath.Join(dir, "new") + "/", "/proc/none/w"} {
+		for _, table := range [][]string{nil, {filepath.Join(dir, "none.csv")}} {
+			var out, errs strings.Builder
+			status := start(t.Context(), append(table, "-epochs", "1", "-save", save), &out, &errs)
+			if status != 1 || out.Len() > 0 || !strings.Contains(errs.String(), fmt.Sprintf("-save %q: ", save)) {
+				t.Errorf("-save %s: status %d, printed %q and %q, expected 1 and an error about -save alone", save, status, &out, &errs)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v, %v, expected c.csv alone", entries, err)
+	}
+}
+
+// TestEmpty gives flags and a table that are empty: nothing is trained instead.
+func TestEmpty(t *testing.T) {
+	for _, args := range [][]string{{"-predict", ""}, {"-evaluate", ""}, {"-save", ""}, {"-load", ""}, {"-label", "", "t.csv"}, {""}} {
+		var out, errs strings.Builder
+		if status := start(t.Context(), args, &out, &errs); status != 2 || out.Len() > 0 || !strings.Contains(errs.String(), `"" for the table, expected`) && !strings.Contains(errs.String(), args[0]+` "": expected a value`) {
+			t.Errorf("%q: status %d, printed %q and %q, expected 2 and an error about it", args, status, &out, &errs)
+		}
 	}
 }

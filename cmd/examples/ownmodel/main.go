@@ -37,6 +37,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -58,10 +59,13 @@ type command struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := start(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// signalled returns a context that Ctrl-C ends, until stop is called. Before, while a
+// table is read, Ctrl-C ends the process: the file may be a pipe that nothing comes from.
+func signalled(ctx context.Context) (ending context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 // start runs the command line and returns the exit status: 2 for one that is wrong.
@@ -73,6 +77,9 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	status := 2
 	if err == nil {
 		status = 1
+		err = data.CheckSave("-save", c.train.Save)
+	}
+	if err == nil {
 		switch weights := cmp.Or(c.load, "model.safetensors"); {
 		case c.rows != "":
 			err = predict(ctx, out, c.rows, weights, &c.TableOptions)
@@ -181,15 +188,19 @@ func load(path string, of *data.TableOptions) (whole *data.Table, split *train.T
 // differ returns an error if the label has the same number in all rows, or in all of them
 // to train on: then there is nothing to learn.
 func differ(whole *data.Table, split *train.Table) error {
-	of, what := whole, "rows"
+	of, purpose := whole, ""
 	if slices.Min(of.Target) != slices.Max(of.Target) {
-		of, what = split.Train, "rows to train on"
+		of, purpose = split.Train, " to train on"
 	}
 	if slices.Min(of.Target) != slices.Max(of.Target) {
 		return nil
 	}
-	return fmt.Errorf("%q: label %.40q: all %d %s say %v, expected two values or more; add rows with another number, or name another label (-label)",
-		split.From, of.Label, of.Rows, what, of.Target[0])
+	say := fmt.Sprintf("all %s%s say", plain.Count(of.Rows, "row"), purpose)
+	if of.Rows == 1 {
+		say = "its only row says"
+	}
+	return fmt.Errorf("%q: label %.40q: %s %v, expected two values or more; add rows with another number, or name another label (-label)",
+		split.From, of.Label, say, of.Target[0])
 }
 
 // like returns the form of the table that the weights learnt from, and options for other
@@ -221,6 +232,8 @@ func predict(ctx context.Context, out io.Writer, path, weights string, of *data.
 	if err != nil {
 		return err
 	}
+	ctx, stop := signalled(ctx)
+	defer stop()
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
 		return err
@@ -256,6 +269,8 @@ func evaluate(ctx context.Context, out io.Writer, path, weights string, all bool
 	if err != nil {
 		return err
 	}
+	ctx, stop := signalled(ctx)
+	defer stop()
 	sess, err := client.Open(ctx, nil)
 	if err != nil {
 		return err
@@ -265,16 +280,8 @@ func evaluate(ctx context.Context, out io.Writer, path, weights string, all bool
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "on %s of %s %s\n", counted(table.Held.Rows, "row"), e.Data, off(form.Label, e.HeldOut, e.Explained))
+	_, err = fmt.Fprintf(out, "on %s of %s %s\n", plain.Count(table.Held.Rows, "row"), e.Data, off(form.Label, e.HeldOut, e.Explained))
 	return err
-}
-
-// counted returns the number n with a word, which gets an s unless n is 1.
-func counted(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // off says by how much predictions of such a mean squared error are off.
@@ -297,7 +304,11 @@ func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *
 	if err := differ(whole, table); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, whole)
+	ctx, stop := signalled(ctx)
+	defer stop()
+	if _, err := fmt.Fprintln(out, whole); err != nil {
+		return err
+	}
 	if err := table.Standardize(); err != nil {
 		return err
 	}
@@ -320,12 +331,15 @@ func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *
 		return err
 	}
 	defer sess.Close()
-	fmt.Fprintf(out, "it trains on %s: %d rows to train on, %d others to judge it by\n",
-		sess.Engine().Name(), table.Train.Rows, table.Held.Rows)
+	if _, err := fmt.Fprintf(out, "it trains on %s: %s to train on, %s to judge it by\n", sess.Engine().Name(),
+		plain.Count(table.Train.Rows, "row"), plain.Count(table.Held.Rows, "other")); err != nil {
+		return err
+	}
 	// The loss is in squares of the deviation.
 	deviation := float64(table.Train.TargetScale.Deviation[0])
 	o.Progress = func(p train.Progress) {
-		fmt.Fprintf(out, "step %d of %d: %q is off by %.6g in this step's rows, %.0f %s a second\n",
+		// If it can't be printed, neither can the result, which ends with an error.
+		_, _ = fmt.Fprintf(out, "step %d of %d: %q is off by %.6g in this step's rows, %.0f %s a second\n",
 			p.Step, p.Steps, table.Train.Label, math.Sqrt(p.Loss)*deviation, p.Rate, p.Unit)
 	}
 	sum, err := model(len(table.Train.Names)).Train(ctx, sess, table, o)
@@ -333,13 +347,18 @@ func run(ctx context.Context, out io.Writer, path string, o *train.Options, of *
 		return err
 	}
 	if sum.Stopped {
-		fmt.Fprintf(out, "stopped after %s\n", counted(sum.Steps, "step"))
+		_, err = fmt.Fprintf(out, "stopped after %s\n", plain.Count(sum.Steps, "step"))
 	} else {
-		fmt.Fprintf(out, "after %s, on %s that it has not seen, %s\n", counted(sum.Steps, "step"), counted(table.Held.Rows, "row"), off(table.Train.Label, sum.HeldOut, sum.Explained))
+		_, err = fmt.Fprintf(out, "after %s, on %s that it has not seen, %s\n", plain.Count(sum.Steps, "step"), plain.Count(table.Held.Rows, "row"), off(table.Train.Label, sum.HeldOut, sum.Explained))
+	}
+	if err != nil {
+		return err
 	}
 	for _, path := range []string{o.Save, sum.Checkpoint} {
 		if path != "" {
-			fmt.Fprintf(out, "saved %q\n", path)
+			if _, err := fmt.Fprintf(out, "saved %q\n", path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -161,7 +165,7 @@ func TestUsage(t *testing.T) {
 		"-steps -1":                  "-steps -1: expected 1 or more",
 		"-steps 0":                   "-steps 0: expected 1 or more",
 		"-steps 1000000001":          "-steps 1000000001: expected at most 1000000000",
-		"-steps 9999999999999999999": `-steps "9999999999999999999": expected a whole number; see ownmodel -help`,
+		"-steps 9999999999999999999": `-steps "9999999999999999999": out of range, expected a whole number; see ownmodel -help`,
 		"-steps 1.5":                 `-steps "1.5": expected a whole number`,
 		"-epochs 1":                  "unknown flag -epochs, did you mean -steps?; see ownmodel -help",
 		"-fill mode":                 `-fill "mode": expected a finite number of at most 3.4e38, or mean; see ownmodel -help`,
@@ -195,6 +199,7 @@ func TestTables(t *testing.T) {
 		says []string
 	}{
 		{rows(333, "a,price\n", "1,5.5\n"), nil, []string{`label "price": all 333 rows say 5.5, expected two values or more`}},
+		{rows(4, "a,price\n", "1,5.5\n2,6.5\n")[:len("a,price\n")+5*6], nil, []string{"4 rows to train on, 1 other to judge it by"}},
 		{rows(40, "a,b,price\n", "1,2,3\n3,4,5\n"), []string{"-without", "a,b"}, []string{`-without leaves none beside the label "price", expected at least 1 that stays`}},
 		{rows(40, "", "1,2,3\n3,4,5\n"), nil, []string{"was taken for the first row, since it does not look like names of columns: the columns are called c1 to c3"}},
 		{rows(40, "a,size,price\n", "1,\"1,234\",3\n3,\"2,345\",5\n"), nil, []string{`column "size" was taken for texts, but looks like numbers with thousands separators, first in line 2: "1,234"`, "-categories 'size' says so"}},
@@ -241,5 +246,103 @@ func TestProgress(t *testing.T) {
 	}
 	if off, err := strconv.ParseFloat(m[1], 64); err != nil || off < 5e5 || off > 2e6 {
 		t.Errorf("off by %s, %v, expected about the deviation, 1e6", m[1], err)
+	}
+}
+
+// TestMain is the program itself for the tests that start it as a process.
+func TestMain(m *testing.M) {
+	if os.Getenv("EXAMPLE_ALONE") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignal has the process read tables that nothing comes from: SIGTERM ends it.
+func TestSignal(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "t.csv")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], pipe)
+	cmd.Env = append(os.Environ(), "EXAMPLE_ALONE=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// A pipe is opened for writing at once if another process has it open for reading.
+	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	for ; err != nil && ctx.Err() == nil; f, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0) {
+		time.Sleep(time.Millisecond)
+	}
+	if err == nil {
+		defer f.Close()
+	}
+	time.Sleep(50 * time.Millisecond) // it reads now, in most cases; both have to end
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if state, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil || !ok || state.Signal() != syscall.SIGTERM {
+		t.Errorf("%v, %v: the process ended with %v, expected SIGTERM", err, ctx.Err(), cmd.ProcessState)
+	}
+}
+
+// refusing is an output that has no room for the line with a text.
+type refusing string
+
+func (r refusing) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), string(r)) {
+		return 0, syscall.ENOSPC
+	}
+	return len(b), nil
+}
+
+// TestFull has outputs without room for a line: the status says so, and the weights are
+// saved if the training has ended.
+func TestFull(t *testing.T) {
+	dir := alone(t)
+	path, weights := filepath.Join(dir, "t.csv"), filepath.Join(dir, "w.safetensors")
+	if err := os.WriteFile(path, []byte("a,b\n"+strings.Repeat("1,100\n3,300\n", 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"80 rows of 1 column", "to judge it by", "after 1 step, on 16 rows", "saved"} {
+		_ = os.Remove(weights)
+		var errs strings.Builder
+		status := start(t.Context(), []string{"-steps", "1", "-save", weights, path}, refusing(text), &errs)
+		_, err := os.Stat(weights)
+		if ended := text == "after 1 step, on 16 rows" || text == "saved"; status != 1 || !strings.Contains(errs.String(), "no space left") || ended && err != nil {
+			t.Errorf("%q: status %d, %q, weights: %v, expected 1 and that no space is left", text, status, &errs, err)
+		}
+	}
+}
+
+// TestSaveFirst names places for the weights where no file can be: that is refused before
+// anything is printed, read or made.
+func TestSaveFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.csv")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, save := range []string{dir, file + "/x", "/dev/full", filepath.Join(dir, "new") + "/", "/proc/none/w"} {
+		for _, table := range [][]string{nil, {filepath.Join(dir, "none.csv")}} {
+			var out, errs strings.Builder
+			status := start(t.Context(), append(table, "-steps", "1", "-save", save), &out, &errs)
+			if status != 1 || out.Len() > 0 || !strings.Contains(errs.String(), fmt.Sprintf("-save %q: ", save)) {
+				t.Errorf("-save %s: status %d, printed %q and %q, expected 1 and an error about -save alone", save, status, &out, &errs)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v, %v, expected c.csv alone", entries, err)
+	}
+}
+
+// TestEmpty gives flags and a table that are empty: nothing is trained instead.
+func TestEmpty(t *testing.T) {
+	for _, args := range [][]string{{"-predict", ""}, {"-evaluate", ""}, {"-save", ""}, {"-load", ""}, {"-label", "", "t.csv"}, {""}} {
+		var out, errs strings.Builder
+		if status := start(t.Context(), args, &out, &errs); status != 2 || out.Len() > 0 || !strings.Contains(errs.String(), `"" for the table, expected`) && !strings.Contains(errs.String(), args[0]+` "": expected a value`) {
+			t.Errorf("%q: status %d, printed %q and %q, expected 2 and an error about it", args, status, &out, &errs)
+		}
 	}
 }

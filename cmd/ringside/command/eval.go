@@ -36,6 +36,9 @@ or the bits per byte of a language model, as train does in the end. It takes the
 			if err != nil {
 				return err
 			}
+			if err := checkLoaded(cmd.Context(), m, weights.load); err != nil {
+				return err
+			}
 			d, gone, err := evalData(m, weights.load, path)
 			if err != nil {
 				return err

@@ -36,13 +36,14 @@ func (p *livePage) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.pprof, "pprof", false, "with --http, profiles of this process at /debug/pprof/")
 }
 
-// check refuses flags that say nothing, before anything is started.
+// check refuses flags that have no effect and reads the token, before anything is
+// started.
 func (p *livePage) check() error {
 	if p.pprof && p.addr == "" {
 		return usagef("--pprof needs --http ADDR, where the page is, such as --http 127.0.0.1:0")
 	}
 	if p.file != "" && p.addr == "" {
-		return usagef("--http-token %s: expected where the page is as well (--http)", p.file)
+		return usagef("--http-token %s needs --http ADDR, where the page is, such as --http 127.0.0.1:9090", plain.Name(p.file))
 	}
 	if p.addr == "" {
 		return nil
@@ -92,6 +93,9 @@ func (p *livePage) begin(cmd *cobra.Command, said io.Writer, title string, o *cl
 		about.Sample, about.LastStep = p.asks.sample, p.asks.lastStep
 	}
 	p.server, p.place = p.place.Serve(&about), nil
+	if p.file != "" && ipc.WeakSecret([]byte(p.token)) {
+		logger(cmd).Warn("the token can be guessed by strangers; make a random one: head -c 32 /dev/urandom | base64", "http-token", p.file)
+	}
 	if !p.server.Loopback() {
 		logger(cmd).Warn("other hosts reach the page, and what goes to them is not encrypted, the token neither", "http", p.addr)
 	}

@@ -376,6 +376,8 @@ func TestHTTPToken(t *testing.T) {
 		{"short", "5 bytes"},
 		{"a token with spaces in it", `the byte ' '`},
 		{"a-token;of-a-cookie", `the byte ';'`},
+		{"a-token&of-a-query", `the byte '&'`},
+		{strings.Repeat("long", 300), "1200 bytes, expected at most 1024"},
 	} {
 		if err := os.WriteFile(file, []byte(c.token), 0o600); err != nil {
 			t.Fatal(err)
@@ -403,7 +405,7 @@ func TestHTTPToken(t *testing.T) {
 	for _, c := range []struct {
 		query, bearer string
 		status        int
-	}{{"", "", 403}, {"", token, 200}, {"?token=" + url.QueryEscape(token), "", 200}, {"?token=k3y", "", 403}, {"", "another", 403}} {
+	}{{"", "", 403}, {"", token, 200}, {"?token=" + url.QueryEscape(token), "", 200}, {"?token=" + token, "", 200}, {"?token=k3y", "", 403}, {"", "another", 403}} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", at+"metrics"+c.query, nil)
 		if err != nil {
 			t.Fatal(err)

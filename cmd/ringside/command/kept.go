@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,13 +16,22 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// checkLoaded checks the weights of --load, but for their model.
-func checkLoaded(o *train.Options) error {
-	if o.Load == "" || o.Resume != "" { // of both the model refuses one
+// checkLoaded returns an error that names --load unless the weights at path are those of
+// the model m. An empty path is no error.
+func checkLoaded(ctx context.Context, m *train.Model, path string) error {
+	if path == "" {
 		return nil
 	}
-	if _, err := train.ModelOf(o.Load); err != nil && !errors.Is(err, train.ErrModel) {
-		return withPlace("--load", o.Load, err)
+	if _, err := train.ModelOf(path); err != nil && !errors.Is(err, train.ErrModel) {
+		return withPlace("--load", path, err)
+	}
+	sess, err := here()
+	if err != nil {
+		return err
+	}
+	defer sess.close()
+	if err := m.Fits(ctx, sess.Session, path); err != nil {
+		return fmt.Errorf("--load: %w", err)
 	}
 	return nil
 }
@@ -89,11 +99,19 @@ func weightsNear(path string) string {
 		said = fmt.Sprintf("ringside train --save %s writes weights there, --checkpoint DIR a run to a folder", shellWord(path))
 	}
 	dir := filepath.Dir(path)
-	if files, err := filepath.Glob(filepath.Join(pattern(dir), "*.safetensors")); err == nil && len(files) > 0 {
-		for i, f := range files {
-			files[i] = filepath.Base(f)
+	files, err := filepath.Glob(filepath.Join(pattern(dir), "*.safetensors"))
+	if err != nil {
+		files = nil
+	}
+	var names []string
+	for _, f := range files {
+		// A link whose file is gone is listed, too: path itself may be one.
+		if _, err := os.Stat(f); err == nil && filepath.Base(f) != filepath.Base(path) {
+			names = append(names, filepath.Base(f))
 		}
-		said += fmt.Sprintf("; the folder %s has the weights %s", plain.Name(dir), someNames(files))
+	}
+	if len(names) > 0 {
+		said += fmt.Sprintf("; the folder %s has the weights %s", plain.Name(dir), someNames(names))
 	}
 	return said + checkpointsIn(dir)
 }

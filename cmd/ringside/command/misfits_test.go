@@ -42,24 +42,30 @@ func loaders(text string) [][]string {
 	}
 }
 
-// testWrongWeights: of weights that are not there it is said how they get there, and
-// which are beside them; a text is none.
+// testWrongWeights: the error for weights that are not there says how to write them and
+// which weights are beside them, and a text is refused as no weights.
 func testWrongWeights(t *testing.T) {
 	text, dir := textFile(t), t.TempDir()
 	none, folder := filepath.Join(dir, "nosuch.safetensors"), filepath.Join(dir, "nosuch")
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.safetensors"), nil, 0o600), os.WriteFile(filepath.Join(dir, "b"), []byte("b"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	dangling := filepath.Join(dir, "link.safetensors")
+	if err := os.Symlink(none, dangling); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range loaders(text) {
 		fails(t, []string{"--load: stat " + none + ": no such file or directory; ringside train --save " + none + " writes weights there", "the folder " + dir + ` has the weights "a.safetensors"`},
 			[]string{"no folder", "train: "}, append(c, "--load", none)...)
+		fails(t, []string{"--load: stat " + dangling, "the folder " + dir + ` has the weights "a.safetensors"`}, []string{`"link.safetensors"`}, append(c, "--load", dangling)...)
 		fails(t, []string{"ringside train --checkpoint " + folder + " saves a run there"}, nil, append(c, "--load", folder)...)
 		fails(t, []string{"--load: ", text + " is no safetensors file: it begins with \"the quic\""}, []string{"header of"}, append(c, "--load", text)...)
-		fails(t, []string{"b is 1 bytes, expected a safetensors file"}, nil, append(c, "--load", filepath.Join(dir, "b"))...)
+		fails(t, []string{"b is 1 byte, expected a safetensors file"}, nil, append(c, "--load", filepath.Join(dir, "b"))...)
 	}
 }
 
-// testForeignWeights: of weights of another program's model few words say so.
+// testForeignWeights: the error for weights of another program's model is short, and
+// names the example that takes weights of a table.
 func testForeignWeights(t *testing.T) {
 	text, dir := textFile(t), t.TempDir()
 	s, err := cpu.NewSession(nil, nil)
@@ -67,10 +73,14 @@ func testForeignWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	other, table := filepath.Join(dir, "other.safetensors"), filepath.Join(dir, "table.safetensors")
+	// Too little text to judge: nothing is said of it before the weights are refused.
+	little := filepath.Join(dir, "little.txt")
+	other, table, number := filepath.Join(dir, "other.safetensors"), filepath.Join(dir, "table.safetensors"), filepath.Join(dir, "number.safetensors")
 	params := []tensor.Named{{Name: "fc1.weight", T: tensor.Zeros(s, tensor.F32, 2, 3)}, {Name: "fc2.weight", T: tensor.Zeros(s, tensor.F32, 3)}}
 	form := `{"Names":["x"],"Classes":["red","blue"],"Label":"colour"}`
-	if err := errors.Join(nn.Save(other, params, nil), nn.Save(table, params, map[string]string{"table": form})); err != nil {
+	target := map[string]string{"model": "sines", "table": `{"Names":["x"],"Label":"y","Target":[]}`}
+	if err := errors.Join(nn.Save(other, params, nil), nn.Save(table, params, map[string]string{"table": form}), nn.Save(number, params, target),
+		os.WriteFile(little, []byte(strings.Repeat("a fox ", 30)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	const tensors = `is not weights of qwen3-tiny: it has 2 tensors such as "fc1.weight", expected 24 tensors such as "model.`
@@ -80,10 +90,15 @@ func testForeignWeights(t *testing.T) {
 		if i < 3 {
 			named = append(c[:len(c):len(c)], "--model", "qwen3-tiny")
 			fails(t, []string{other + " does not say which model it is of; there are ", "; if it is one of these, say so with --model"}, long, append(c, "--load", other)...)
-			fails(t, []string{table + " does not say which model it is of, but that it learnt from a table", "bin/classifier -load"}, append(long, "--model"), append(c, "--load", table)...)
+			const own = " has weights of a program's own model, which learnt from a table; "
+			fails(t, []string{"--load: " + table + own, "such as bin/classifier -load FILE -predict rows.csv"}, append(long, "--model"), append(c, "--load", table)...)
+			fails(t, []string{"--load: " + number + own, "such as bin/ownmodel -load FILE -predict rows.csv"}, append(long, "--model", "Model."), append(c, "--load", number)...)
 		}
 		fails(t, says, long, append(named, "--load", other)...)
 		fails(t, []string{table + " " + tensors, "; it learnt from a table"}, long, append(named, "--load", table)...)
+	}
+	for _, c := range [][]string{{"eval", "--model", "qwen3-tiny"}, {"train", "--in-process"}} {
+		fails(t, []string{"--load: " + table + " " + tensors}, long, append(c, "--data", little, "--load", table)...)
 	}
 }
 
@@ -100,6 +115,7 @@ func testBinaryData(t *testing.T) {
 		"text.gz":   {"\x1f\x8b\x08ab", "it is compressed by gzip: gunzip it first"},
 		"text.zip":  {"PK\x03\x04\x00", "it is a zip archive"},
 		"page.pdf":  {"%PDF-1.7\n\x00", "it is a PDF: pdftotext"},
+		"cut.pdf":   {"%PDF-1.7\n\xe2\xe3", "it is a PDF: pdftotext"},
 		"plain.png": {"\x89PNG\r\n", "it is an image"},
 	} {
 		path := filepath.Join(dir, name)
@@ -109,12 +125,15 @@ func testBinaryData(t *testing.T) {
 		fails(t, []string{"--data: " + path + " is no text: " + c.says, "expected text in UTF-8, or a folder"}, nil, "train", "--in-process", "--steps", "1", "--data", path)
 	}
 	fails(t, []string{"holds no text file", "but others: "}, nil, "train", "--in-process", "--steps", "1", "--data", dir)
-	bz := filepath.Join(dir, "notes")
-	if err := os.WriteFile(bz, []byte(strings.Repeat("BZh is how it begins\n", 500)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, said, err := execute(t, "train", "--in-process", "--steps", "1", "--batch", "1", "--sample=0", "--data", bz); err != nil || strings.Contains(said, "no text") {
-		t.Errorf("a text that begins as an archive: %v, %s", err, said)
+	notes := filepath.Join(dir, "notes")
+	for _, begin := range []string{"BZh", "%PDF-"} {
+		// The last letter has several bytes: the text may be cut in the middle of one.
+		if err := os.WriteFile(notes, []byte(begin+strings.Repeat(" is how it begins \u20ac\n", 500)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said, err := execute(t, "train", "--in-process", "--steps", "1", "--batch", "1", "--sample=0", "--data", notes); err != nil || strings.Contains(said, "no text") {
+			t.Errorf("a text that begins with %s: %v, %s", begin, err, said)
+		}
 	}
 }
 
@@ -149,6 +168,7 @@ func testResumeOtherData(t *testing.T) {
 		t.Fatal(err)
 	}
 	resume := []string{"train", "--in-process", "--sample=0", "--resume", run}
+	fails(t, []string{"--load w.safetensors and --resume " + run + " exclude each other"}, nil, append(resume, "--load", "w.safetensors")...)
 	fails(t, []string{"--resume: " + other + " is other data than the run in " + run + " was trained on, which was " + text + "; give that again (text of "}, nil, append(resume, "--data", other)...)
 	fails(t, []string{"--resume: the run in " + run + ` is of the model "qwen3-tiny", not of fashion-mlp`}, nil, append(resume, "--model", "fashion-mlp")...)
 	if err := os.WriteFile(text, []byte(strings.Repeat("another fox ", 500)), 0o600); err != nil {

@@ -42,14 +42,13 @@ the timeline, a lane for each of the first 64 processes: a column of pixels is a
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			sum := trace.Summarize(f)
-			if err := sum.Write(cmd.OutOrStdout(), most); err != nil {
-				return err
-			}
 			if n := len(sum.Lanes); n > trace.MaxDrawn && svg+picture != "" {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the first %d of %d processes are drawn, and %d left out\n", trace.MaxDrawn, n, n-trace.MaxDrawn)
 			}
+			// Pictures come first: a reader of the text, such as head, may end the
+			// process.
 			return errors.Join(drawTo(svg, func(w io.Writer) error { return trace.SVG(w, f) }),
-				drawTo(picture, func(w io.Writer) error { return trace.PNG(w, f) }))
+				drawTo(picture, func(w io.Writer) error { return trace.PNG(w, f) }), sum.Write(cmd.OutOrStdout(), most))
 		},
 	}
 	c.Flags().StringVar(&svg, "svg", "", "file to draw the timeline to, as SVG")

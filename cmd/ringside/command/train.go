@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/shm/plain"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
@@ -116,6 +117,9 @@ func (t *trainFlags) check(cmd *cobra.Command) (*train.Model, error) {
 	if err := positive(flags, "steps", "batch", "accumulate", "lr", "loss-every", "every", "sample-every", "workers", "stages", "micro-batches", "exact"); err != nil {
 		return nil, err
 	}
+	if o.Load != "" && o.Resume != "" {
+		return nil, usagef("--load %s and --resume %s exclude each other: the weights come from one of them", plain.Name(o.Load), plain.Name(o.Resume))
+	}
 	if err := t.checkEndurance(flags); err != nil {
 		return nil, err
 	}
@@ -195,7 +199,7 @@ func (t *trainFlags) run(cmd *cobra.Command) (err error) {
 	}
 	atEnd, err := checkResumed(cmd.Flags(), m, &t.o)
 	if err == nil {
-		err = checkLoaded(&t.o)
+		err = checkLoaded(cmd.Context(), m, t.o.Load)
 	}
 	if err != nil {
 		return err

@@ -60,16 +60,16 @@ var signatures = []struct{ begin, like string }{
 
 const inUTF16 = "it is in UTF-16: iconv -f utf-16 -t utf-8 makes it UTF-8"
 
-// unlearnt says what a file looks like that is no text in any encoding that is learnt;
-// empty for a text. Files in a folder that have a zero byte are left out likewise.
+// unlearnt returns what kind of file t looks like if it is not a text that can be learnt,
+// and an empty string if it is one. In a folder, files with a zero byte are left out.
 func unlearnt(t *train.Text) string {
 	at := bytes.IndexByte(t.Train, 0)
 	if held := bytes.IndexByte(t.Held, 0); at < 0 && held >= 0 {
 		at = len(t.Train) + held
 	}
 	for _, s := range signatures {
-		// The short ones may begin a text, too.
-		if bytes.HasPrefix(t.Train, []byte(s.begin)) && (at >= 0 || noText(t.Train) != "" || len(s.begin) > 3) {
+		// One of printable characters alone may begin a text, too.
+		if bytes.HasPrefix(t.Train, []byte(s.begin)) && (at >= 0 || !printableASCII(s.begin) || noText(slices.Concat(t.Train, t.Held)) != "") {
 			return s.like
 		}
 	}
@@ -118,6 +118,11 @@ func sayHeld(w io.Writer, m *train.Model, d train.Data) {
 	held, all := len(t.Held), len(t.Train)+len(t.Held)
 	fmt.Fprintf(w, "warning: %d bytes of %s are held out of %d, less than a piece of %d: the bits per byte of so few say little about other text; expected a text of %d bytes or more\n",
 		held, plain.Name(t.From), all, m.Context, m.EnoughText())
+}
+
+// printableASCII reports whether s has only printable characters of ASCII.
+func printableASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // noText says why b is no text in UTF-8; empty if it is.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"image/png"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,7 +241,24 @@ func TestTraceOfMany(t *testing.T) {
 	if n := strings.Count(string(drawn), "worker "); err != nil || n != trace.MaxDrawn || !strings.Contains(string(drawn), "3 more processes are not drawn") {
 		t.Errorf("%v, %d lanes, expected %d and a note of the others", err, n, trace.MaxDrawn)
 	}
+
+	// A text that nobody reads any more loses no picture.
+	root := NewRootCommand()
+	root.SetOut(unread{})
+	root.SetErr(io.Discard)
+	root.SetArgs([]string{"trace", "view", "t.json", "--png", "unread.png"})
+	if err := root.ExecuteContext(t.Context()); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("%v, expected the error of the output", err)
+	}
+	if _, err := os.Stat("unread.png"); err != nil {
+		t.Error(err)
+	}
 }
+
+// unread is an output that takes nothing.
+type unread struct{}
+
+func (unread) Write([]byte) (int, error) { return 0, fs.ErrClosed }
 
 // parsed reads a trace.
 func parsed(t *testing.T, path string) *trace.File {

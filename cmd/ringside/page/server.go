@@ -83,11 +83,20 @@ func Check(addr string) (host string, err error) {
 	return host, nil
 }
 
+// maxToken is the length of a token that every browser keeps as a cookie.
+const maxToken = 1024
+
+// noToken are the signs that would end a token in a URL, or that a cookie cannot have.
+const noToken = `",;\%&#`
+
 // CheckToken refuses a token that cannot be part of a URL, a header and a cookie alike.
 func CheckToken(token []byte) error {
+	if len(token) > maxToken {
+		return fmt.Errorf("page: the token has %d bytes, expected at most %d", len(token), maxToken)
+	}
 	for _, c := range token {
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`",;\`, c) >= 0 {
-			return fmt.Errorf("page: the token has the byte %q: expected letters, digits and signs other than \" , ; \\", c)
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(noToken, c) >= 0 {
+			return fmt.Errorf("page: the token has the byte %q, expected letters, digits and signs other than %s", c, noToken)
 		}
 	}
 	return nil
@@ -188,7 +197,11 @@ func (s *Server) handler() http.Handler {
 		case !s.ours(r.Host):
 			http.Error(w, fmt.Sprintf("the host %q of this request is not this page's: open the URL that was printed", r.Host), http.StatusForbidden)
 		case !s.known(r):
-			http.Error(w, "the token is missing or another one's: open the URL that was printed, with ?token=", http.StatusForbidden)
+			what := "open the URL that was printed, with ?token="
+			if s.o.Token != "" {
+				what = "open the URL with ?token= and the token of this page's file behind it"
+			}
+			http.Error(w, "the token is missing or another one's: "+what, http.StatusForbidden)
 		default:
 			if r.URL.Query().Has("token") { // links without it are let in, too
 				http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
@@ -219,7 +232,8 @@ func (s *Server) known(r *http.Request) bool {
 		return equal(bearer)
 	}
 	if r.URL.Query().Has("token") {
-		return equal(r.URL.Query().Get("token"))
+		// A token has no spaces: these are the plus signs of one that was not escaped.
+		return equal(strings.ReplaceAll(r.URL.Query().Get("token"), " ", "+"))
 	}
 	c, err := r.Cookie(s.cookie())
 	return err == nil && equal(c.Value)

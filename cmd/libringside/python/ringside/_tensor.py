@@ -494,7 +494,7 @@ def _operator(o: Op, slow: Any) -> Any:
             h = s._next()
             call = pack_tt(o.tt | state.flags, h, self._h, other._h)
         elif kind is float or kind is int and -_EXACT <= other <= _EXACT:
-            d = number.get(self._d)  # an integer beside floats is one of them
+            d = number.get(self._d)  # known beside floats alone, where integers are taken for floats
             if d is None or not s._plain:
                 return slow(o, self, other)
             h = s._next()
