@@ -66,8 +66,8 @@ func TestWeakSecret(t *testing.T) {
 	}
 }
 
-// TestSecretOfPipe wants a pipe that nobody writes to be an error at once, and one that
-// somebody writes to be read.
+// TestSecretOfPipe checks that a pipe without a writer is an error at once, and that a
+// secret can come through a pipe.
 func TestSecretOfPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

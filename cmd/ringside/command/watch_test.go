@@ -242,7 +242,7 @@ func TestTraceOfMany(t *testing.T) {
 		t.Errorf("%v, %d lanes, expected %d and a note of the others", err, n, trace.MaxDrawn)
 	}
 
-	// A text that nobody reads any more loses no picture.
+	// The picture is written although the output fails.
 	root := NewRootCommand()
 	root.SetOut(unread{})
 	root.SetErr(io.Discard)
